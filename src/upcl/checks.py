@@ -1,0 +1,291 @@
+"""The contract of a method as code: a list of checks that every method passes, in the package or outside of it.
+
+    from upcl.checks import CHECKS, check_method
+    check_method(MyMethod)              # runs them all; the first that fails raises AssertionError
+
+Each check runs the method on small synthetic streams with the smallest backbone, in about a second.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .config import differences, make_request, resolve
+from .core import Batch, Losses, Stage, Task
+from .data import Dataset, load_dataset
+from .engine import fit
+from .methods import Method
+from .protocol import Protocol
+from .records import Record, without_measurements
+from .runs import Progress, make_setting, run
+from .seeding import isolated, seed_all
+
+MethodClass = type[Method[Any]]
+STREAM = "synthetic:classes=6,train=8,test=4"
+QUICK: dict[str, Any] = {"tasks": 3, "memory": "12", "epochs": 2}
+
+
+class Rehearsal:
+    """A method in a small setting, to be taken through its tasks by hand."""
+
+    def __init__(self, method: MethodClass) -> None:
+        dataset = load_dataset(STREAM)
+        config = resolve(make_request({"data": STREAM, **QUICK}), dataset, method)
+        self.protocol = Protocol(dataset, config.task_sizes, config.order_seed)
+        self.tasks = [self.protocol.task(t) for t in range(len(self.protocol))]
+        self.method = method(**config.options)
+        seed_all(0)
+        self.method.start(make_setting(config, dataset, torch.device("cpu")))
+
+    def train(self, stage: Stage) -> None:
+        setting = self.method.setting
+        fit(self.method.net, stage, transform=setting.transform, device=setting.device, place=(0,))
+
+    def learn(self, task: Task) -> None:
+        for stage in self.method.learn(task):
+            self.train(stage)
+
+    def losses(self, stage: Stage) -> Losses:
+        """The losses of some of a stage's data, as in its last epoch."""
+        some = stage.data[torch.arange(0, len(stage.data), max(1, len(stage.data) // 16))]
+        inputs = self.method.setting.transform.test(some.inputs) if stage.data.inputs.ndim == 4 else some.inputs
+        self.method.net.train()
+        for module in stage.frozen:
+            module.eval()
+        return stage.losses(Batch(inputs, some.labels, stage.recipe.epochs - 1, stage.recipe.epochs, 0, 1))
+
+
+def stages_are_trainable(method: MethodClass) -> None:
+    """Each stage has data, and parameters of the network that all get gradients from finite, named losses."""
+    rehearsal = Rehearsal(method)
+    for task in rehearsal.tasks:
+        for stage in rehearsal.method.learn(task):
+            names = {id(p): name for name, p in rehearsal.method.net.named_parameters()}
+            assert len(stage.data) > 0, f"stage '{stage.name}' has no data"
+            assert len(stage.params) > 0, f"stage '{stage.name}' has no parameters"
+            assert all(id(p) in names for p in stage.params), (
+                "a trained parameter is not in the network: it is not saved"
+            )
+            losses = rehearsal.losses(stage)
+            assert losses, f"stage '{stage.name}' has no losses"
+            for name, value in losses.items():
+                assert value.ndim == 0 and bool(torch.isfinite(value)), f"loss '{name}' is {value}"
+            total = torch.stack(list(losses.values())).sum()
+            grads = torch.autograd.grad(total, list(stage.params), allow_unused=True)
+            unused = [names[id(p)] for p, grad in zip(stage.params, grads, strict=True) if grad is None]
+            assert not unused, f"stage '{stage.name}': no gradient reaches {unused}"
+            rehearsal.train(stage)
+
+
+def only_the_stage_moves(method: MethodClass) -> None:
+    """Training a stage moves its parameters and nothing else; statistics of frozen modules stand still."""
+    rehearsal = Rehearsal(method)
+    for task in rehearsal.tasks:
+        for stage in rehearsal.method.learn(task):
+            net = rehearsal.method.net
+            trained = {id(p) for p in stage.params}
+            frozen = {id(b) for module in stage.frozen for b in module.buffers()}
+            still = {name: p for name, p in net.named_parameters() if id(p) not in trained}
+            still.update({name: b for name, b in net.named_buffers() if id(b) in frozen})
+            before = {name: value.detach().clone() for name, value in still.items()}
+            rehearsal.train(stage)
+            now = net.state_dict()
+            moved = [name for name, value in before.items() if not torch.equal(value, now[name])]
+            assert not moved, f"moved although outside of stage '{stage.name}': {moved}"
+
+
+def scores_have_a_column_for_each_class(method: MethodClass) -> None:
+    """After each task the scores are finite, one column for each class seen."""
+    rehearsal = Rehearsal(method)
+    for task in rehearsal.tasks:
+        rehearsal.learn(task)
+        images = rehearsal.protocol.test(task.num_seen)
+        scores = rehearsal.method.scores(rehearsal.method.extract(images))
+        wanted = (len(images), task.num_seen)
+        assert scores.shape == wanted, f"scores are {tuple(scores.shape)}, not {wanted}"
+        assert bool(torch.isfinite(scores).all()), "scores are not finite"
+
+
+def first_task_has_no_teacher(method: MethodClass) -> None:
+    """Nothing is distilled before there is anything old."""
+    rehearsal = Rehearsal(method)
+    rehearsal.learn(rehearsal.tasks[0])
+    assert rehearsal.method.teacher is None, "there is a teacher in the first task"
+
+
+def memory_keeps_its_budget(method: MethodClass) -> None:
+    """The exemplars never exceed the budget, and are images of classes already seen."""
+    rehearsal = Rehearsal(method)
+    for task in rehearsal.tasks:
+        rehearsal.learn(task)
+        budget, samples = rehearsal.method.memory.budget, rehearsal.method.memory.samples
+        assert budget.unit == "everything" or len(samples) <= budget.amount, f"{len(samples)} exemplars"
+        assert len(samples.counts(task.num_seen)) == task.num_seen, "an exemplar of a class not seen yet"
+
+
+def same_seed_same_weights(method: MethodClass) -> None:
+    """Two runs of one config agree in every bit; another seed gives other weights."""
+    once, again = (run(method, STREAM, **QUICK) for _ in range(2))
+    other = run(method, STREAM, seed=1, **QUICK)
+    assert once["weights_sha256"] == again["weights_sha256"], "the same config gave other weights"
+    assert once["weights_sha256"] != other["weights_sha256"], "the seed has no effect"
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+def resume_is_exact(method: MethodClass) -> None:
+    """A run stopped after any epoch and resumed ends with the record of one that was never stopped."""
+    whole = run(method, STREAM, **QUICK)
+    with tempfile.TemporaryDirectory() as folder:
+        stops = _all_steps(method)
+        for last in stops:
+            out = Path(folder) / f"{last}"
+            _stop_after(method, out, last)
+            resumed = run(method, STREAM, out=out, resume=True, save_seconds=0, **QUICK)
+            changed = differences(without_measurements(whole), without_measurements(resumed))
+            assert not changed, f"stopped after step {last}: {changed[:3]}"
+
+
+def _all_steps(method: MethodClass) -> range:
+    steps: list[Progress] = []
+    run(method, STREAM, watch=steps.append, **QUICK)
+    return range(len(steps) - 1)
+
+
+def _stop_after(method: MethodClass, out: Path, last: int) -> None:
+    count = -1
+
+    def watch(_: Progress) -> None:
+        nonlocal count
+        count += 1
+        if count == last:
+            raise Killed
+
+    try:
+        run(method, STREAM, out=out, watch=watch, save_seconds=0, **QUICK)
+    except Killed:
+        return
+    raise AssertionError(f"the run ended before step {last}")
+
+
+def _runs(data: str | Dataset, method: MethodClass, **changes: Any) -> Record:
+    record = run(method, data, **{**QUICK, "epochs": 1, **changes})
+    assert record["finished"]
+    assert all(0 <= accuracy <= 100 for accuracy in record["top1"]["head"])
+    return record
+
+
+def one_class_a_task(method: MethodClass) -> None:
+    """Tasks of a single class, from the very first."""
+    _runs("synthetic:classes=4,train=8,test=4", method, tasks=4)
+
+
+def one_image_in_a_class(method: MethodClass) -> None:
+    """A class with a single training image."""
+    dataset = load_dataset("synthetic:classes=4,train=8,test=4")
+    rare = dataset.train.labels == 2
+    rare[rare.nonzero()[0]] = False
+    train = dataset.train[~rare]
+    _runs(Dataset(**{**vars(dataset), "train": train, "name": "one-image"}), method, tasks=2)
+
+
+def memory_smaller_than_the_classes(method: MethodClass) -> None:
+    """Fewer slots than classes: it runs, and the record says so."""
+    record = _runs(STREAM, method, memory="4")
+    assert record["notes"] or not method.uses_memory or record["exemplars"][-1] > 4, "too few slots, and nothing said"
+
+
+def more_than_100_classes(method: MethodClass) -> None:
+    """120 classes in 3 tasks."""
+    _runs("synthetic:classes=120,train=3,test=1", method, memory="120")
+
+
+def uneven_tasks(method: MethodClass) -> None:
+    """Tasks of different sizes."""
+    _runs(STREAM, method, tasks=[3, 1, 2])
+
+
+def greyscale(method: MethodClass) -> None:
+    """One channel."""
+    _runs(STREAM + ",channels=1", method)
+
+
+CHECKS: tuple[Callable[[MethodClass], None], ...] = (
+    stages_are_trainable,
+    only_the_stage_moves,
+    scores_have_a_column_for_each_class,
+    first_task_has_no_teacher,
+    memory_keeps_its_budget,
+    same_seed_same_weights,
+    resume_is_exact,
+    one_class_a_task,
+    one_image_in_a_class,
+    memory_smaller_than_the_classes,
+    more_than_100_classes,
+    uneven_tasks,
+    greyscale,
+)
+
+
+def check_method(method: MethodClass) -> None:
+    """Run every check; the first that fails raises AssertionError with what is wrong."""
+    for check in CHECKS:
+        with isolated():
+            check(method)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What came of killing and resuming a run."""
+
+    kills: int
+    weights_sha256: str
+    differences: list[str]
+
+
+def verify_resume(request: Mapping[str, Any], folder: Path, *, kills: int, say: Callable[[str], None]) -> Proof:
+    """Run once to the end; then again in a process that is killed with SIGKILL at random moments and resumed."""
+    say("running once without a stop ...")
+    started = time.monotonic()
+    whole = run(**request)
+    duration = time.monotonic() - started
+    done = 0
+    command = [sys.executable, "-c", _CHILD, repr(dict(request)), str(folder / "run")]
+    while True:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            wait = 2.0 + random.uniform(0.2, 0.8) * duration / (kills + 1) if done < kills else None
+            process.wait(timeout=wait)
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            done += 1
+            say(f"killed it (process {process.pid}), {done} of {kills}; resuming ...")
+        finally:
+            process.kill()
+    if process.returncode != 0:
+        return Proof(done, "", [f"the resumed process ended with {process.returncode}"])
+    resumed = run(**request, out=folder / "run", resume=True)
+    changed = differences(without_measurements(whole), without_measurements(resumed))
+    return Proof(done, resumed["weights_sha256"], changed)
+
+
+_CHILD = """
+import ast, sys
+from upcl import run
+run(**ast.literal_eval(sys.argv[1]), out=sys.argv[2], resume=True, save_seconds=0)
+"""

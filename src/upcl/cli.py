@@ -1,0 +1,264 @@
+"""The command line. Thin: parse, call, print. Torch is imported inside of the commands only."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import __version__
+from .errors import UpclError, UserError, unknown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def _console(stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+
+
+def told_plainly(command: Callable[..., None]) -> Callable[..., None]:
+    """Print our own errors as a sentence: exit 2 where the user can mend it, 1 where the run failed."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except UpclError as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(2 if isinstance(error, UserError) else 1)
+        except KeyboardInterrupt:
+            click.echo("stopped; what was saved is whole (--resume goes on with it)", err=True)
+            sys.exit(130)
+
+    return wrapped
+
+
+class Commands(click.Group):
+    """A group that names the nearest command for an unknown one."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            click.echo(f"error: {unknown('command', args[0], self.list_commands(ctx))}", err=True)
+            ctx.exit(2)
+        return super().resolve_command(ctx, args)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.commands)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Class-incremental image classification: classes arrive in tasks, old images are mostly gone.
+
+    \b
+    Begin with
+      upcl demo                          three methods on built-in data, a minute
+      upcl train upcl --data digits      one run, its folder and its table
+      upcl methods                       what can be trained
+      upcl show upcl                     what a method's fields mean
+    """
+
+
+@main.command()
+@click.option("--seed", default=0, show_default=True, help="Drives initialisation and sampling.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep the three runs in this folder.")
+@told_plainly
+def demo(seed: int, out: Path | None) -> None:
+    """Finetune, iCaRL and UPCL on real handwritten digits: 5 tasks of 2 classes, 20 exemplars in all."""
+    from .report.terminal import progress_of, summary, title_of
+    from .runs import run
+
+    console = _console()
+    console.print("Ten handwritten digits arrive two at a time; 20 old images may be kept. Which method remembers?")
+    records = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = out or Path(temporary)
+        for name in ("finetune", "icarl", "upcl"):
+            with progress_of(console, name) as watch:
+                record = run(name, "digits", tasks=5, memory="20", seed=seed, out=folder / name, watch=watch)
+            records.append(record)
+    console.print(
+        summary(records, f"digits: 5 tasks, 20 exemplars, seed {seed} (one seed); percent of the test images")
+    )
+    right = {title_of(record): record["a_last"]["head"] for record in records}
+    console.print(
+        f"After the last task UPCL's head names {right['UPCL']:.0f} of 100 unseen images of all ten digits right, "
+        f"iCaRL's, with the same 20 exemplars, {right['iCaRL']:.0f}, and Finetune's {right['Finetune']:.0f}."
+    )
+
+
+def _split_set(pairs: tuple[str, ...]) -> dict[str, str]:
+    options = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--set {pair}: say --set key=value")
+        options[key.strip()] = value.strip()
+    return options
+
+
+_RUN_OPTIONS = (
+    click.option("--data", help="Data set: `upcl datasets` lists them. [digits]"),
+    click.option("--tasks", help="Number of tasks (5), or the classes of each (4,3,3). [the data set's]"),
+    click.option("--memory", help="Exemplars: 2000, 20/class or 50MB. [the data set's]"),
+    click.option("--exemplars", help="How exemplars are chosen: herding, random, closest. [herding]"),
+    click.option("--seed", type=int, help="Drives initialisation and sampling. [0]"),
+    click.option("--order-seed", type=int, help="Drives the class order. [1993]"),
+    click.option("--epochs", type=int, help="Epochs of each task; milestones and warm-ups scale. [the recipe's]"),
+    click.option("--backbone", help="Network that makes features. [the data set's]"),
+    click.option("--recipe", help="own (the method's), paper (one for all) or quick. [the data set's]"),
+    click.option("--protocol", help="honest, or paper (the official code's choices). [honest]"),
+    click.option("--select", help="Epoch a task keeps: last, validation, or test (peeks!). [the protocol's]"),
+    click.option("--validation", type=float, help="Share of training data held out for --select validation. [0.1]"),
+    click.option(
+        "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A field of the method or recipe.X; repeat."
+    ),
+    click.option(
+        "--config", type=click.Path(path_type=Path), help="YAML file with the same keys; options override it."
+    ),
+)
+
+
+def run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what to run."""
+    for add in reversed(_RUN_OPTIONS):
+        command = add(command)
+    return command
+
+
+def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+    """One mapping from the config file and the options over it."""
+    from .config import parse_sizes, read_yaml
+
+    values: dict[str, Any] = read_yaml(config) if config else {}
+    values.update({key: value for key, value in given.items() if value is not None})
+    if method is not None:
+        values["method"] = method
+    if isinstance(values.get("tasks"), str):
+        values["tasks"] = parse_sizes(values["tasks"])
+    if pairs:
+        values["options"] = {**values.get("options", {}), **_split_set(pairs)}
+    if "method" not in values:
+        raise UserError("which method? `upcl train upcl`, or a config file with 'method: upcl'")
+    return values
+
+
+@main.command()
+@click.argument("method", required=False)
+@run_options
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [runs/METHOD-DATA-seedS]")
+@click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--save-seconds", type=float, default=30, show_default=True, help="Between checkpoints within a task.")
+@told_plainly
+def train(
+    method: str | None,
+    pairs: tuple[str, ...],
+    config: Path | None,
+    device: str,
+    out: Path | None,
+    resume: bool,
+    save_seconds: float,
+    **given: Any,
+) -> None:
+    """Learn the tasks of a data set one after the other with METHOD.
+
+    \b
+    upcl train upcl --data digits --tasks 5 --memory 20
+    upcl train icarl --data synthetic:classes=100 --memory 5/class --set temperature=4
+    upcl train upcl --data digits --set margin=none --set recipe.lr=0.05 --out runs/no-margin
+    """
+    from .report.terminal import by_task, progress_of
+    from .runs import run
+
+    values = _request(method, pairs, config, given)
+    if out is None:
+        parts = (values["method"], values.get("data", "digits"), f"seed{values.get('seed', 0)}")
+        out = Path("runs") / "-".join(re.sub(r"[^\w.=,]+", "_", str(part)) for part in parts)
+    console = _console()
+    with progress_of(_console(stderr=True), values["method"]) as watch:
+        record = run(out=out, resume=resume, device=device, watch=watch, save_seconds=save_seconds, **values)
+    console.print(by_task(record))
+    for reading in ("head", "nme"):
+        if record["a_last"][reading] is not None:
+            last, average = record["a_last"][reading], record["a_avg"][reading]
+            console.print(f"{reading}: A_last {last:.2f}  A_avg {average:.2f}")
+    for note in record["notes"]:
+        console.print(f"note: {note}", style="bold red")
+    console.print(f"written to {out}", soft_wrap=True)
+
+
+@main.command()
+@told_plainly
+def methods() -> None:
+    """List the methods."""
+    from rich.table import Table
+
+    from .methods import METHODS
+
+    table = Table("name", "method", "what it does", "exemplars")
+    for name, method in METHODS.items():
+        table.add_row(name, method.title, method.idea, "yes" if method.uses_memory else "no")
+    _console().print(table)
+
+
+@main.command()
+@told_plainly
+def datasets() -> None:
+    """List the data sets."""
+    from rich.table import Table
+
+    from .data import DATASETS
+
+    table = Table("name", "what it is")
+    for name, source in DATASETS.items():
+        table.add_row(name, source.about)
+    _console().print(table)
+
+
+@main.command()
+@click.argument("method")
+@told_plainly
+def show(method: str) -> None:
+    """Tell what METHOD is and what its fields mean, with defaults and their sources."""
+    from .config import find_method
+    from .report.terminal import describe_fields, recipes_table
+
+    console, found = _console(), find_method(method)
+    console.print(f"[bold]{found.title}[/bold]: {found.idea}")
+    console.print(f"paper: {found.paper}")
+    needs = [word for word, needed in (("exemplars", found.uses_memory), ("a teacher", found.uses_teacher)) if needed]
+    console.print(f"needs: {' and '.join(needs) or 'nothing of the past'}")
+    console.print("fields (--set FIELD=VALUE):")
+    for line in describe_fields(found):
+        console.print(line)
+    console.print(recipes_table(found))
+
+
+@main.command()
+@click.argument("method", default="upcl")
+@run_options
+@click.option("--kills", default=3, show_default=True, help="How often the run is killed on its way.")
+@told_plainly
+def verify_resume(method: str, pairs: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
+    """Prove on this machine that a run killed with kill -9 and resumed ends like one that was never stopped."""
+    from .checks import verify_resume as verify
+
+    console = _console()
+    values = _request(method, pairs, config, given)
+    with tempfile.TemporaryDirectory() as folder:
+        proof = verify(values, Path(folder), kills=kills, say=console.print)
+    if proof.differences:
+        console.print("the resumed run differs:\n  " + "\n  ".join(proof.differences), style="bold red")
+        sys.exit(1)
+    console.print(f"killed {proof.kills} times, same record, same weights: {proof.weights_sha256}", soft_wrap=True)

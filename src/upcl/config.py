@@ -1,0 +1,233 @@
+"""One strict, typed config: what was typed is a `Request`; with the data's and method's defaults, a `RunConfig`."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pydantic
+import yaml
+
+from .core import Count, Fraction, Natural, Recipe, Recipes, option
+from .data import Dataset, load_dataset
+from .errors import UserError, unknown
+from .memory import Budget, Selection, Sharing
+from .methods import METHODS, Method
+from .nets import BACKBONES
+from .protocol import PROTOCOLS, Select, split_classes
+from .recipes import RECIPES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What can be asked of a run; None leaves the choice to the data set, the method or the protocol."""
+
+    method: str = option("upcl", "a method's name, or FILE.py:Class for one outside of the package")
+    data: str = option("digits", "a data set's name, with options after a colon")
+    tasks: int | tuple[int, ...] | None = option(None, "number of tasks, or the classes of each")
+    memory: str | None = option(None, "exemplars: 2000, 20/class or 50MB")
+    exemplars: Selection = option("herding", "how exemplars are chosen: herding, random or closest")
+    seed: Count = option(0, "drives initialisation and sampling")
+    order_seed: Count = option(1993, "drives the class order")
+    epochs: Natural | None = option(None, "epochs of each task; milestones and warm-ups scale with it")
+    backbone: str | None = option(None, "the network that makes features")
+    recipe: str | None = option(None, "own (the method's), paper (one for all) or quick")
+    protocol: str = option("honest", "honest or paper")
+    select: Select | None = option(None, "which epoch's model a task keeps: last, validation or test")
+    validation: Fraction | None = option(None, "share of the training data held out to choose the epoch")
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata={"meaning": "fields of the method, and recipe.X, first.X, later.X", "source": ""}
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """Everything that decides a run's outcome. Its digest is the run's identity."""
+
+    method: str
+    options: dict[str, Any]
+    data: str
+    data_sha256: str
+    task_sizes: tuple[int, ...]
+    order_seed: int
+    seed: int
+    memory: str
+    sharing: Sharing
+    exemplars: Selection
+    backbone: str
+    recipes: Recipes
+    protocol: str
+    select: Select
+    validation: float
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return value
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def budget(self) -> Budget:
+        return Budget.parse(self.memory, self.sharing)
+
+
+def find_method(name: str) -> type[Method[Any]]:
+    """A method by its name, or from `FILE.py:Class`."""
+    path, colon, attribute = name.rpartition(":")
+    if not colon:
+        if name not in METHODS:
+            raise unknown("method", name, METHODS)
+        return METHODS[name]
+    if not Path(path).is_file():
+        raise UserError(f"method '{name}': there is no file {path}")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    method = getattr(module, attribute, None)
+    if not (isinstance(method, type) and issubclass(method, Method)):
+        names = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method)]
+        raise unknown(f"method in {path}", attribute, names)
+    return method
+
+
+def fields_of(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    """The fields of a dataclass that a user may set."""
+    return {f.name: f for f in dataclasses.fields(cls) if f.init}
+
+
+def check(cls: type[Any], values: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Values converted to the field types of a dataclass; all that is wrong is said at once."""
+    known = fields_of(cls)
+    for key in values:
+        if key not in known:
+            raise unknown(what, key, known)
+    hints = get_type_hints(cls, include_extras=True)
+    shape: Any = {name: (hints[name], None) for name in values}
+    model = pydantic.create_model(cls.__name__, **shape)
+    try:
+        checked = model(**{key: _plain(value) for key, value in values.items()})
+    except pydantic.ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc'][:1]))}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
+        raise UserError(f"wrong value of a {what}:\n  " + "\n  ".join(dict.fromkeys(lines))) from None
+    return {name: getattr(checked, name) for name in values}
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as text, so that `1` fits a choice named '1' as well as a number; `[1, 2]` as a list."""
+    if isinstance(value, str) and value.startswith("["):
+        return yaml.safe_load(value)
+    return str(value) if isinstance(value, int | float) else value
+
+
+def make_request(values: Mapping[str, Any]) -> Request:
+    given = {key: value for key, value in values.items() if value is not None}
+    return Request(**check(Request, given, "key of the config"))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a config file."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not YAML: {error}") from None
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise UserError(f"{path} must hold keys and values, such as 'method: upcl'")
+    return content
+
+
+def resolve(request: Request, dataset: Dataset, method: type[Method[Any]]) -> RunConfig:
+    """Fill in what the data set, the method and the protocol decide; check everything before anything runs."""
+    if request.protocol not in PROTOCOLS:
+        raise unknown("protocol", request.protocol, PROTOCOLS)
+    choices = PROTOCOLS[request.protocol]
+    backbone = request.backbone or dataset.backbone
+    if backbone not in BACKBONES:
+        raise unknown("backbone", backbone, BACKBONES)
+    select = request.select or choices.select
+    memory = request.memory or dataset.memory
+    Budget.parse(memory)
+    options: dict[str, dict[str, Any]] = {"recipe": {}, "first": {}, "later": {}, "method": {}}
+    for key, value in request.options.items():
+        part, dot, name = key.partition(".")
+        if dot and part not in ("recipe", "first", "later"):
+            raise unknown("option", part, ["recipe", "first", "later"])
+        options[part if dot else "method"][name if dot else key] = value
+    official = method.official if choices.official else {}
+    instance = method(**{**official, **check(method, options["method"], f"option of {method.name}")})
+    return RunConfig(
+        method=request.method,
+        options={name: getattr(instance, name) for name in fields_of(method)},
+        data=dataset.name,
+        data_sha256=dataset.fingerprint(),
+        task_sizes=tuple(split_classes(len(dataset.classes), request.tasks or dataset.tasks)),
+        order_seed=request.order_seed,
+        seed=request.seed,
+        memory=memory,
+        sharing=choices.sharing,
+        exemplars=request.exemplars,
+        backbone=backbone,
+        recipes=_recipes(request, dataset, method, options),
+        protocol=request.protocol,
+        select=select,
+        validation=_validation(request.validation, select),
+    )
+
+
+def _validation(fraction: float | None, select: Select) -> float:
+    if select != "validation":
+        if fraction:
+            raise UserError("validation holds data out to choose the epoch: say --select validation too")
+        return 0.0
+    if fraction == 0:
+        raise UserError("--select validation needs a share of the training data: --validation 0.1")
+    return 0.1 if fraction is None else fraction
+
+
+def _recipes(request: Request, dataset: Dataset, method: type[Method[Any]], options: Mapping[str, Any]) -> Recipes:
+    name = request.recipe or dataset.recipe
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    recipes = RECIPES[name] or method.recipes
+    if request.epochs is not None:
+        recipes = recipes.scaled(request.epochs)
+    both = check(Recipe, options["recipe"], "recipe field")
+    changed = []
+    for part, recipe in (("first", recipes.first), ("later", recipes.later)):
+        changes = {**both, **check(Recipe, options[part], "recipe field")}
+        if "epochs" in changes:
+            recipe = recipe.scaled(changes["epochs"])
+        changed.append(dataclasses.replace(recipe, **changes))
+    return Recipes(*changed)
+
+
+def differences(old: Any, new: Any, path: str = "") -> list[str]:
+    """Lines that say where two JSON values differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(key for key in new if key not in old)]
+        return [line for k in keys for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)]
+    return [] if old == new else [f"{path}: {old!r} there, {new!r} now"]
+
+
+def load_request(values: Mapping[str, Any]) -> tuple[Request, Dataset, type[Method[Any]]]:
+    """Check a request given as plain values and find its data set and method."""
+    request = make_request(values)
+    return request, load_dataset(request.data), find_method(request.method)
+
+
+def parse_sizes(text: str) -> int | Sequence[int]:
+    """`5` tasks, or the classes of each: `4,3,3`."""
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"tasks '{text}': say a number (5) or the classes of each task (4,3,3)") from None
+    return sizes[0] if len(sizes) == 1 else sizes

@@ -1,0 +1,128 @@
+"""Augmentation of whole batches on the device the images are on: no Python work for each image.
+
+Operations are drawn from torch's global generator, one value for each image. Those that only move pixels take uint8 or
+float; those that compute take and return float in [0, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Augmentation(Protocol):
+    def __call__(self, images: Tensor) -> Tensor: ...
+
+
+def as_float(images: Tensor) -> Tensor:
+    return images.float() / 255 if images.dtype == torch.uint8 else images
+
+
+@dataclass(frozen=True)
+class PadCrop:
+    """Pad with zeros on every side and cut the old size out at a random place."""
+
+    pad: int
+
+    def __call__(self, images: Tensor) -> Tensor:
+        num, _, height, width = images.shape
+        shifts = torch.randint(0, 2 * self.pad + 1, (2, num), device=images.device)
+        padded = F.pad(images, (self.pad,) * 4)
+        windows = padded.unfold(2, height, 1).unfold(3, width, 1)
+        return windows[torch.arange(num, device=images.device), :, shifts[0], shifts[1]]
+
+
+@dataclass(frozen=True)
+class Flip:
+    """Mirror left and right with this probability."""
+
+    probability: float = 0.5
+
+    def __call__(self, images: Tensor) -> Tensor:
+        chosen = torch.rand(len(images), device=images.device) < self.probability
+        return torch.where(chosen[:, None, None, None], images.flip(3), images)
+
+
+@dataclass(frozen=True)
+class Brightness:
+    """Multiply by a factor in [1 - strength, 1 + strength] and clip."""
+
+    strength: float
+
+    def __call__(self, images: Tensor) -> Tensor:
+        factor = 1 + self.strength * (2 * torch.rand(len(images), 1, 1, 1, device=images.device) - 1)
+        return (as_float(images) * factor).clamp(0, 1)
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop:
+    """Cut a box of random area and aspect out and resize it (bilinear) to `size` x `size`.
+
+    The box is drawn as in Inception: area share uniform in `scale`, log aspect uniform in `ratio`. A box that does not
+    fit is clipped to the image instead of being drawn again, so that the batch needs no loop.
+    """
+
+    size: int
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+
+    def boxes(self, num: int, height: int, width: int, device: torch.device) -> Tensor:
+        """(num x 4) whole numbers: top, left, height, width."""
+        draws = torch.rand(4, num, device=device)
+        area = height * width * (self.scale[0] + draws[0] * (self.scale[1] - self.scale[0]))
+        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
+        aspect = (low + draws[1] * (high - low)).exp()
+        tall = (area / aspect).sqrt().round().clamp(1, height)
+        wide = (area * aspect).sqrt().round().clamp(1, width)
+        top = (draws[2] * (height - tall + 1)).floor()
+        left = (draws[3] * (width - wide + 1)).floor()
+        return torch.stack([top, left, tall, wide], 1)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        height, width = images.shape[2:]
+        boxes = self.boxes(len(images), height, width, images.device)
+        return crop_and_resize(as_float(images), boxes, self.size)
+
+
+def crop_and_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
+    """Cut a box out of each image and resize it bilinearly, without looking past the box's own border."""
+    top, left, tall, wide = (column[:, None] for column in boxes.to(images.dtype).T)
+    centres = (torch.arange(size, device=images.device, dtype=images.dtype) + 0.5) / size
+    height, width = images.shape[2:]
+    rows = top + (centres * tall - 0.5).clamp(min=0).minimum(tall - 1)
+    columns = left + (centres * wide - 0.5).clamp(min=0).minimum(wide - 1)
+    y = (2 * rows + 1) / height - 1
+    x = (2 * columns + 1) / width - 1
+    grid = torch.stack(torch.broadcast_tensors(x[:, None, :], y[:, :, None]), 3)
+    return F.grid_sample(images, grid, mode="bilinear", align_corners=False)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """uint8 images to normalised floats: `train` augments, `test` does not."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    augmentations: tuple[Augmentation, ...] = ()
+
+    def train(self, images: Tensor) -> Tensor:
+        for augment in self.augmentations:
+            images = augment(images)
+        return self.test(images)
+
+    def test(self, images: Tensor) -> Tensor:
+        images = as_float(images)
+        mean, std = _statistics(self.mean, self.std, images.device)
+        return (images - mean) / std
+
+
+@lru_cache(maxsize=16)
+def _statistics(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Kept on the device: building them for each batch would wait for it."""
+    return (torch.tensor(mean, device=device)[:, None, None], torch.tensor(std, device=device)[:, None, None])

@@ -1,0 +1,59 @@
+"""Files that are whole or not there: atomic writes, and checkpoints that are checked before they are believed."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .errors import CheckpointError
+
+MAGIC = "upcl-checkpoint"
+VERSION = 1
+
+
+def write_atomic(path: Path, content: bytes) -> None:
+    """Write beside the target, flush to disk, rename over it: a kill at any moment leaves the old file or the new."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    with open(partial, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomic(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Tensors and plain values, behind a line that names the format and the content's digest."""
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    body = buffer.getvalue()
+    header = f"{MAGIC} {VERSION} {hashlib.sha256(body).hexdigest()}\n"
+    write_atomic(path, header.encode() + body)
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """Read a checkpoint without executing any code from it; refuse whatever is not exactly what was written."""
+    header, _, body = path.read_bytes().partition(b"\n")
+    words = header.decode("ascii", "replace").split(" ")
+    if len(words) != 3 or words[0] != MAGIC:
+        raise CheckpointError(f"{path} is not a checkpoint of upcl")
+    if words[1] != str(VERSION):
+        raise CheckpointError(f"{path} has format {words[1]}; this version of upcl reads format {VERSION}")
+    if hashlib.sha256(body).hexdigest() != words[2]:
+        raise CheckpointError(f"{path} is damaged or was altered: its content does not match its digest")
+    try:
+        state = torch.load(io.BytesIO(body), weights_only=True)
+    except Exception as error:  # torch raises many kinds; each means that the file is not ours
+        raise CheckpointError(f"{path} holds more than tensors and plain values; it was not loaded") from error
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path} does not hold the state of a run")
+    return state

@@ -1,0 +1,138 @@
+"""The folder of a run: config, record, events and the checkpoints from which it goes on.
+
+config.json                     what was asked for, resolved; its digest is the run's identity
+record.json                     what came out, rewritten after each task
+events.jsonl                    one line for each epoch: losses by name
+checkpoints/task-T.pt           the state after task T
+checkpoints/task-T-stage-S.pt   a stage of the open task: after its last saved epoch, or finished
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from .config import RunConfig, differences
+from .errors import CheckpointError, UserError
+from .files import load_checkpoint, save_checkpoint, write_atomic, write_json
+
+Position = tuple[int, int, int]
+"""Task, stage, epoch."""
+
+
+class RunFolder:
+    """Everything that a run writes. Used as a context manager: one process at a time."""
+
+    def __init__(self, path: Path, config: RunConfig, *, resume: bool, save_seconds: float) -> None:
+        self.path = path
+        self.config = config
+        self.resume = resume
+        self.save_seconds = save_seconds
+        self._saved_at = time.monotonic()
+        self._lock = FileLock(path / ".lock", timeout=0)
+
+    def __enter__(self) -> RunFolder:
+        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise UserError(f"{self.path} is in use by another process") from None
+        try:
+            self._claim()
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def _claim(self) -> None:
+        """Take an empty folder, or one that belongs to this very config when resuming."""
+        foreign = [p for p in self.path.iterdir() if p.name not in {".lock"} and not p.name.endswith(".partial")]
+        config_file = self.path / "config.json"
+        if not foreign:
+            write_json(config_file, self.config.to_json())
+        elif not self.resume:
+            raise UserError(f"{self.path} is not empty: add --resume to go on with its run, or choose another --out")
+        elif not config_file.exists():
+            raise UserError(f"{self.path} is not empty and holds no run: choose another --out")
+        else:
+            try:
+                stored = json.loads(config_file.read_text())
+            except ValueError:
+                raise CheckpointError(f"{config_file} is damaged: it is not JSON") from None
+            if changes := differences(stored, self.config.to_json()):
+                raise UserError(f"{self.path} holds a run with another config:\n  " + "\n  ".join(changes))
+        (self.path / "checkpoints").mkdir(exist_ok=True)
+        (self.path / "events.jsonl").touch()
+
+    def _checkpoint(self, task: int, stage: int | None = None) -> Path:
+        suffix = "" if stage is None else f"-stage-{stage}"
+        return self.path / "checkpoints" / f"task-{task}{suffix}.pt"
+
+    def last_task(self, num_tasks: int) -> dict[str, Any] | None:
+        """The state after the last finished task."""
+        for task in reversed(range(num_tasks)):
+            if self._checkpoint(task).exists():
+                return self._load(self._checkpoint(task))
+        return None
+
+    def save_task(self, task: int, state: Mapping[str, Any]) -> None:
+        """Store the state after a task; only then drop what it replaces."""
+        self._save(self._checkpoint(task), state)
+        for path in (self.path / "checkpoints").iterdir():
+            if path != self._checkpoint(task):
+                path.unlink()
+
+    def open_stage(self, task: int, stage: int) -> dict[str, Any] | None:
+        """The last saved state of a stage of the open task."""
+        path = self._checkpoint(task, stage)
+        return self._load(path) if path.exists() else None
+
+    def save_stage(self, task: int, stage: int, state: Mapping[str, Any]) -> None:
+        self._save(self._checkpoint(task, stage), state)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether enough time has gone by to save an epoch."""
+        return time.monotonic() - self._saved_at >= self.save_seconds
+
+    def _save(self, path: Path, state: Mapping[str, Any]) -> None:
+        save_checkpoint(path, {"config_digest": self.config.digest(), **state})
+        self._saved_at = time.monotonic()
+
+    def _load(self, path: Path) -> dict[str, Any]:
+        state = load_checkpoint(path)
+        if state.get("config_digest") != self.config.digest():
+            raise CheckpointError(f"{path} belongs to another run: its config digest differs")
+        return state
+
+    def forget_events_from(self, position: Position) -> None:
+        """Drop the lines of epochs that will be trained again, and a last line cut by a kill."""
+        path = self.path / "events.jsonl"
+        kept = []
+        for line in path.read_text().splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if (event["task"], event["stage"], event["epoch"]) < position:
+                kept.append(line + "\n")
+        write_atomic(path, "".join(kept).encode())
+
+    def log(self, event: Mapping[str, Any]) -> None:
+        with open(self.path / "events.jsonl", "a") as file:
+            file.write(json.dumps(event) + "\n")
+
+    def write_record(self, record: Mapping[str, Any]) -> None:
+        write_json(self.path / "record.json", record)
+
+    def delete(self) -> None:
+        shutil.rmtree(self.path)

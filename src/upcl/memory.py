@@ -1,0 +1,149 @@
+"""Exemplars: how many a budget allows, which ones are kept, and what they tell (nearest class mean)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .core import Samples, Task
+from .errors import UserError
+
+Unit = Literal["images", "images/class", "bytes", "everything"]
+Sharing = Literal["exact", "floor"]
+Selection = Literal["herding", "random", "closest"]
+BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A limit on the exemplars: images in all, images a class, or bytes of raw pixels. Never exceeded.
+
+    `exact` shares the remainder of a division out, one image each to the oldest classes, and what a small class cannot
+    use goes to the others. `floor` gives every class floor(M / classes) and leaves the rest unused (PyCIL, the paper).
+    """
+
+    amount: int
+    unit: Unit = "images"
+    sharing: Sharing = "exact"
+
+    @staticmethod
+    def parse(text: str, sharing: Sharing = "exact") -> Budget:
+        """`2000`, `20/class` or `50MB`."""
+        match = re.fullmatch(r"(\d+)\s*(/class|[KMG]?i?B)?", text.strip(), re.IGNORECASE)
+        if not match:
+            raise UserError(f"memory '{text}': say a number of images (2000), 20/class, or bytes (50MB)")
+        amount, unit = int(match[1]), (match[2] or "").upper()
+        if not unit:
+            return Budget(amount, "images", sharing)
+        if unit == "/CLASS":
+            return Budget(amount, "images/class", sharing)
+        return Budget(amount * BYTES[unit], "bytes", sharing)
+
+    def total(self, image_bytes: int) -> int:
+        """Images in all that the budget allows (not for budgets by class or without limit)."""
+        return self.amount // image_bytes if self.unit == "bytes" else self.amount
+
+    def quotas(self, available: Sequence[int], image_bytes: int) -> list[int]:
+        """Exemplars of each class, at most what is available of it."""
+        if self.unit == "everything":
+            return list(available)
+        if self.unit == "images/class":
+            return [min(self.amount, images) for images in available]
+        total = self.total(image_bytes)
+        if self.sharing == "floor":
+            return [min(total // max(len(available), 1), images) for images in available]
+        return share_out(total, available)
+
+
+def share_out(total: int, available: Sequence[int]) -> list[int]:
+    """Share `total` as evenly as the available numbers allow; the remainder goes to the first classes."""
+    quotas = [0] * len(available)
+    hungry = [k for k, images in enumerate(available) if images > 0]
+    while total > 0 and hungry:
+        share, rest = divmod(total, len(hungry))
+        for place, k in enumerate(hungry):
+            given = min(share + (place < rest), available[k] - quotas[k])
+            quotas[k] += given
+            total -= given
+        hungry = [k for k in hungry if quotas[k] < available[k]]
+    return quotas
+
+
+def herd(unit: Tensor, num: int) -> Tensor:
+    """Herding: greedily pick rows of `unit` (n x d) whose running mean stays nearest the mean of all rows.
+
+    ||mu - (S + v_i)/k||^2 differs between candidates only by (2 S.v_i + |v_i|^2)/k^2 - 2 mu.v_i/k; S.v_i follows from
+    one column of the Gram matrix for each pick. Ties go to the lowest index.
+    """
+    rows = unit.double()
+    gram = rows @ rows.T
+    to_mean, own = gram.mean(1), gram.diagonal()
+    to_sum = torch.zeros_like(own)
+    taken = torch.zeros_like(own)
+    picks = torch.empty(min(num, len(rows)), dtype=torch.int64, device=unit.device)
+    for k in range(1, len(picks) + 1):
+        cost = (2 * to_sum + own) / k**2 - 2 * to_mean / k + taken
+        pick = cost.argmin()
+        picks[k - 1] = pick
+        taken[pick] = torch.inf
+        to_sum += gram[pick]
+    return picks
+
+
+def closest(unit: Tensor, num: int) -> Tensor:
+    """The rows nearest (by cosine) to the mean of all rows, nearest first."""
+    return (unit @ unit.mean(0)).argsort(descending=True, stable=True)[:num]
+
+
+def at_random(unit: Tensor, num: int) -> Tensor:
+    """Rows drawn without replacement."""
+    return torch.randperm(len(unit))[:num].to(unit.device)
+
+
+SELECTIONS: dict[Selection, Callable[[Tensor, int], Tensor]] = {
+    "herding": herd,
+    "random": at_random,
+    "closest": closest,
+}
+
+
+class Memory:
+    """The stored exemplars: raw images, classes in label order, the most telling first within each class."""
+
+    def __init__(self, budget: Budget, selection: Selection, image_shape: Sequence[int]) -> None:
+        self.budget = budget
+        self.selection = selection
+        self.image_bytes = int(torch.tensor(image_shape).prod())
+        self.samples = Samples(torch.empty(0, *image_shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+
+    def update(self, task: Task, extract: Callable[[Samples], Tensor]) -> None:
+        """After a task: keep the first of each old class, and select from the new classes' images by their features."""
+        pool = self.samples + task.train
+        quotas = self.budget.quotas(pool.counts(task.num_seen).tolist(), self.image_bytes)
+        members = [(pool.labels == k).nonzero()[:, 0] for k in range(task.num_seen)]
+        if self.budget.unit != "everything" and any(quotas[task.num_old :]):
+            unit = F.normalize(extract(task.train)).cpu()
+            for k in range(task.num_old, task.num_seen):
+                chosen = SELECTIONS[self.selection](unit[task.train.labels == k], quotas[k])
+                members[k] = members[k][chosen]
+        self.samples = pool[torch.cat([m[:quota] for m, quota in zip(members, quotas, strict=True)])]
+
+
+def class_means(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """Unit mean direction of each class (C x d); zero where a class has no row."""
+    members = F.one_hot(labels, num_classes).to(features.dtype)
+    sums: Tensor = members.T @ F.normalize(features)
+    return F.normalize(sums)
+
+
+def nearest_mean_scores(features: Tensor, means: Tensor) -> Tensor:
+    """Negative squared distance of each normalised feature to each class mean; never a class without one."""
+    unit = F.normalize(features)
+    scores = -(2 - 2 * unit @ means.T)
+    return scores.masked_fill(means.norm(dim=1) == 0, -torch.inf)

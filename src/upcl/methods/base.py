@@ -1,0 +1,158 @@
+"""What every method shares: it tells the story of a task as a generator of stages."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic
+
+import torch
+from torch import Tensor
+
+from ..core import Batch, Losses, Recipe, Recipes, Samples, Stage, Task
+from ..data import Transform
+from ..memory import Budget, Memory, Selection
+from ..nets import Backbone, LinearHead, Network, frozen
+from ..nets.network import HeadT
+
+EVALUATION_BATCH = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What stands around a method and is the same for every method: chosen by the protocol and the user."""
+
+    make_backbone: Callable[[bool], Backbone]
+    transform: Transform
+    recipes: Recipes
+    budget: Budget
+    selection: Selection
+    image_shape: tuple[int, ...]
+    num_classes: int
+    device: torch.device
+
+
+@dataclass(kw_only=True, eq=False)
+class Method(ABC, Generic[HeadT]):
+    """A class-incremental learner. Its dataclass fields are its hyper-parameters.
+
+    Whatever must outlive a task is in `net` (parameters and buffers) or in `memory`: these two are saved. The teacher
+    is a frozen copy of the network as the last task left it, made anew when a task begins.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    paper: ClassVar[str]
+    idea: ClassVar[str]
+    recipes: ClassVar[Recipes]
+    official: ClassVar[Mapping[str, Any]] = {}
+    uses_memory: ClassVar[bool] = True
+    uses_teacher: ClassVar[bool] = True
+
+    setting: Setting = field(init=False, repr=False)
+    net: Network[HeadT] = field(init=False, repr=False)
+    memory: Memory = field(init=False, repr=False)
+    task: Task = field(init=False, repr=False)
+    data: Samples = field(init=False, repr=False)
+    teacher: Network[HeadT] | None = field(init=False, repr=False, default=None)
+
+    @abstractmethod
+    def make_net(self) -> Network[HeadT]:
+        """A fresh network without classes."""
+
+    @abstractmethod
+    def losses(self, batch: Batch) -> Losses:
+        """Named loss terms of one batch, already weighted: their sum is minimised."""
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Scores (B x classes seen) from backbone features; the largest is the prediction."""
+        return self.net.classify(features)
+
+    def learn(self, task: Task) -> Iterator[Stage]:
+        """The story of one task; the engine trains at each yield."""
+        self.begin(task)
+        yield self.stage()
+        self.remember()
+
+    def start(self, setting: Setting) -> None:
+        """Take a place in a run: build the network and an empty memory."""
+        self.setting = setting
+        budget = self.memory_budget() if self.uses_memory else Budget(0)
+        self.memory = Memory(budget, setting.selection, setting.image_shape)
+        self.net = self.fresh_net()
+
+    def fresh_net(self) -> Network[HeadT]:
+        """A network without classes, on the device, laid out for fast convolutions."""
+        net = self.make_net().to(self.setting.device)
+        return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+    def memory_budget(self) -> Budget:
+        return self.setting.budget
+
+    def begin(self, task: Task) -> None:
+        """Gather the task's data, freeze the teacher, grow the head."""
+        self.task = task
+        self.data = task.train + self.memory.samples
+        self.teacher = frozen(self.net) if self.uses_teacher and task.num_old else None
+        self.net.grow(task.num_new)
+
+    def stage(self) -> Stage:
+        """Train the whole network on the new images and the exemplars."""
+        return Stage(
+            name="train",
+            data=self.data,
+            losses=self.losses,
+            params=list(self.net.parameters()),
+            recipe=self.recipe,
+        )
+
+    def remember(self) -> None:
+        """Choose exemplars with the network as it is now."""
+        if self.uses_memory:
+            self.memory.update(self.task, self.extract)
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe of the present task."""
+        return self.setting.recipes.of(self.task)
+
+    @property
+    def counts(self) -> Tensor:
+        """Images of each seen class in the present task's training data."""
+        return self.data.counts(self.task.num_seen)
+
+    @property
+    def old_share(self) -> float:
+        """C_old / C: the weight of the past in several methods."""
+        return self.task.num_old / self.task.num_seen
+
+    @torch.no_grad()
+    def extract(self, samples: Samples) -> Tensor:
+        """Backbone features of plain (not augmented) images, in evaluation mode."""
+        self.net.eval()
+        device, transform = self.setting.device, self.setting.transform
+        parts = samples.inputs.split(EVALUATION_BATCH)
+        return torch.cat([self.net.features(transform.test(part.to(device))) for part in parts])
+
+    def state(self) -> dict[str, Any]:
+        """Tensors and plain values from which `restore` rebuilds the method between two tasks."""
+        return {
+            "growth": list(self.net.growth),
+            "net": self.net.state_dict(),
+            "memory": {"inputs": self.memory.samples.inputs, "labels": self.memory.samples.labels},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.net = self.fresh_net()
+        self.net.regrow(state["growth"])
+        self.net.load_state_dict(state["net"])
+        self.memory.samples = Samples(state["memory"]["inputs"], state["memory"]["labels"])
+
+
+class LinearMethod(Method[LinearHead], ABC):
+    """A method with a plain linear classifier."""
+
+    def make_net(self) -> Network[LinearHead]:
+        backbone = self.setting.make_backbone(True)
+        return Network(backbone, LinearHead(backbone.dim))

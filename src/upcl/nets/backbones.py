@@ -1,0 +1,115 @@
+"""Residual backbones: images (B x channels x H x W) in, pooled feature vectors (B x dim) out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from ..errors import unknown
+
+Stem = Literal["3x3", "7x7"]
+Shortcut = Literal["conv", "pad"]
+
+
+class ConvNorm(nn.Sequential):
+    """A convolution without bias and its batch norm; `fold` merges the two for inference."""
+
+    def __init__(self, num_in: int, num_out: int, kernel: int, stride: int = 1) -> None:
+        conv = nn.Conv2d(num_in, num_out, kernel, stride, padding=kernel // 2, bias=False)
+        nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
+        super().__init__(conv, nn.BatchNorm2d(num_out))
+
+    def fold(self) -> None:
+        conv, norm = self
+        assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d)
+        self[0], self[1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
+
+
+class PadShortcut(nn.Module):
+    """Option A of He et al. for CIFAR: take every second pixel, pad the new channels with zeros. No parameters."""
+
+    def __init__(self, num_new: int) -> None:
+        super().__init__()
+        self.num_new = num_new
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.num_new // 2, self.num_new - self.num_new // 2))
+
+
+class Block(nn.Module):
+    """Basic residual block. The last one of a backbone may leave its features signed (`last_relu=False`)."""
+
+    def __init__(self, num_in: int, num_out: int, stride: int, shortcut: Shortcut, relu: bool) -> None:
+        super().__init__()
+        self.first = ConvNorm(num_in, num_out, 3, stride)
+        self.second = ConvNorm(num_out, num_out, 3)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or num_in != num_out:
+            padded = shortcut == "pad"
+            self.shortcut = PadShortcut(num_out - num_in) if padded else ConvNorm(num_in, num_out, 1, stride)
+        self.relu = relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.second(F.relu(self.first(x), inplace=True)) + self.shortcut(x)
+        return F.relu(out, inplace=True) if self.relu else out
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What distinguishes one residual backbone from another."""
+
+    widths: Sequence[int]
+    blocks: int
+    stem: Stem
+    shortcut: Shortcut
+    meaning: str
+
+
+BACKBONES: dict[str, Shape] = {
+    "small": Shape((32, 64, 128), 1, "3x3", "conv", "for tiny images and quick runs: 128 features"),
+    "resnet32": Shape((16, 32, 64), 5, "3x3", "pad", "the CIFAR network of He et al.: 64 features"),
+    "resnet18": Shape((64, 128, 256, 512), 2, "3x3", "conv", "3x3 stem, no pooling (CIFAR): 512 features"),
+    "resnet18-7x7": Shape((64, 128, 256, 512), 2, "7x7", "conv", "7x7 stem, max-pooling (ImageNet): 512 features"),
+}
+
+
+class Backbone(nn.Module):
+    """A stem, stages of basic blocks that halve the map and widen it, and a global average."""
+
+    def __init__(self, shape: Shape, channels: int, last_relu: bool) -> None:
+        super().__init__()
+        widths = list(shape.widths)
+        self.dim = widths[-1]
+        if shape.stem == "3x3":
+            self.stem = nn.Sequential(ConvNorm(channels, widths[0], 3), nn.ReLU(inplace=True))
+        else:
+            pool = nn.MaxPool2d(3, stride=2, padding=1)
+            self.stem = nn.Sequential(ConvNorm(channels, widths[0], 7, 2), nn.ReLU(inplace=True), pool)
+        blocks: list[nn.Module] = []
+        for i, (num_in, num_out) in enumerate(zip([widths[0], *widths], widths, strict=False)):
+            for j in range(shape.blocks):
+                stride = 2 if i > 0 and j == 0 else 1
+                last = i == len(widths) - 1 and j == shape.blocks - 1
+                relu = last_relu or not last
+                blocks.append(Block(num_in if j == 0 else num_out, num_out, stride, shape.shortcut, relu))
+        self.blocks = nn.Sequential(*blocks)
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps: Tensor = self.blocks(self.stem(images))
+        return maps.mean((2, 3))
+
+
+MakeBackbone = Callable[[bool], Backbone]
+"""Builds a fresh backbone; the argument says whether features keep the last ReLU."""
+
+
+def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Backbone:
+    """A freshly initialised backbone by name."""
+    if name not in BACKBONES:
+        raise unknown("backbone", name, BACKBONES)
+    return Backbone(BACKBONES[name], channels, last_relu)

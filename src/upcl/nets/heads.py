@@ -1,0 +1,128 @@
+"""Classifier heads that grow: `grow(n)` adds n classes and leaves the old ones as they are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..frames import best_assignment, extend_orthonormal, is_best_assignment
+
+
+class Head(nn.Module, ABC):
+    """Maps embeddings (B x dim) to a score for each class seen so far."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.dim = dim
+        self.num_classes = 0
+
+    def grow(self, num_new: int) -> None:
+        """Add classes. After equal calls of `grow` two heads have tensors of equal names and shapes."""
+        self.extend(num_new)
+        self.num_classes += num_new
+
+    @abstractmethod
+    def extend(self, num_new: int) -> None:
+        """Make room for `num_new` classes behind the `num_classes` that are there."""
+
+    @abstractmethod
+    def forward(self, embeddings: Tensor) -> Tensor: ...
+
+
+class LinearHead(Head):
+    """Scores w_k . f + b_k. New rows: Kaiming-uniform for a linear gain; new biases: zero."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.weight = nn.Parameter(torch.empty(0, dim))
+        self.bias = nn.Parameter(torch.empty(0))
+
+    def extend(self, num_new: int) -> None:
+        rows = self.weight.new_empty(num_new, self.dim)
+        nn.init.kaiming_uniform_(rows, nonlinearity="linear")
+        self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows]))
+        self.bias = nn.Parameter(torch.cat([self.bias.detach(), self.bias.new_zeros(num_new)]))
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return F.linear(embeddings, self.weight, self.bias)
+
+
+class CosineHead(Head):
+    """Scores sigma * cos(f, w_k) with one learnable sigma. New rows: uniform in +-1/sqrt(dim)."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.weight = nn.Parameter(torch.empty(0, dim))
+        self.sigma = nn.Parameter(torch.ones(()))
+
+    def extend(self, num_new: int) -> None:
+        rows = self.weight.new_empty(num_new, self.dim).uniform_(-1, 1) / self.dim**0.5
+        self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows]))
+
+    def cosines(self, embeddings: Tensor) -> Tensor:
+        return F.normalize(embeddings) @ F.normalize(self.weight).T
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return self.sigma * self.cosines(embeddings)
+
+
+class PrototypeHead(Head):
+    """Scores cos(f, phi_k) with fixed orthonormal prototypes; nothing here is learned by gradient.
+
+    `frame` holds the vectors in the order they were made and `assignment` says which one each class owns: an integer
+    buffer of its own, so no copy, move or growth can undo it. `centroids` follow each class's mean direction.
+    """
+
+    frame: Tensor
+    assignment: Tensor
+    centroids: Tensor
+    met: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.register_buffer("frame", torch.empty(0, dim))
+        self.register_buffer("assignment", torch.empty(0, dtype=torch.int64))
+        self.register_buffer("centroids", torch.empty(0, dim))
+        self.register_buffer("met", torch.empty(0, dtype=torch.bool))
+
+    @property
+    def prototypes(self) -> Tensor:
+        """phi_k of each class, in label order (C x dim)."""
+        return self.frame[self.assignment]
+
+    def extend(self, num_new: int) -> None:
+        device, old = self.frame.device, self.num_classes
+        rows = extend_orthonormal(self.frame.cpu(), num_new).to(device)
+        self.frame = torch.cat([self.frame, rows])
+        self.assignment = torch.cat([self.assignment, torch.arange(old, old + num_new, device=device)])
+        self.centroids = torch.cat([self.centroids, rows])
+        self.met = torch.cat([self.met, torch.zeros(num_new, dtype=torch.bool, device=device)])
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        return F.normalize(embeddings) @ self.prototypes.T
+
+    @torch.no_grad()
+    def follow(self, unit: Tensor, labels: Tensor, decay: float) -> None:
+        """Move each present class's centroid to its mean direction in this batch; the first sight overwrites."""
+        members = F.one_hot(labels, self.num_classes).to(unit.dtype)
+        means = F.normalize(members.T @ unit)
+        present = members.sum(0) > 0
+        moved = torch.where(self.met[:, None], decay * self.centroids + (1 - decay) * means, means)
+        self.centroids = F.normalize(torch.where(present[:, None], moved, self.centroids))
+        self.met = self.met | present
+
+    @torch.no_grad()
+    def match(self, num_old: int, *, by_distance: bool = False) -> None:
+        """Share the prototypes of the classes from `num_old` on among them so that they lie nearest the centroids.
+
+        "Nearest" is the largest summed cosine (official code) or the smallest summed distance (the paper's equation).
+        The solver is only called where the present assignment is not provably the best.
+        """
+        cosines = self.centroids[num_old:] @ self.frame[num_old:].T
+        similarity = -(2 - 2 * cosines).clamp(min=0).sqrt() if by_distance else cosines
+        if not is_best_assignment(similarity, self.assignment[num_old:] - num_old):
+            new = best_assignment(similarity) + num_old
+            self.assignment = torch.cat([self.assignment[:num_old], new])

@@ -1,0 +1,97 @@
+"""Who sees what, and when: class order, split into tasks, held-out data. Test sets stay in here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .core import Samples, Task
+from .data import Dataset
+from .errors import UserError
+from .memory import Sharing
+
+Select = Literal["last", "validation", "test"]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a named protocol decides for every method alike."""
+
+    select: Select
+    sharing: Sharing
+    official: bool
+    about: str
+
+
+PROTOCOLS: dict[str, Choices] = {
+    "honest": Choices("last", "exact", False, "the model of a task is the one after its last epoch; exact budgets"),
+    "paper": Choices(
+        "test", "floor", True, "the official code's choices: best TEST epoch, floor(M / classes), its defects"
+    ),
+}
+
+
+def class_order(num_classes: int, seed: int) -> list[int]:
+    """The field's class order: numpy's legacy generator, usually with seed 1993."""
+    return [int(c) for c in np.random.RandomState(seed).permutation(num_classes)]
+
+
+def split_classes(num_classes: int, tasks: int | Sequence[int]) -> list[int]:
+    """Classes of each task: an equal split (the first tasks take the remainder), or the sizes that were given."""
+    if isinstance(tasks, int):
+        if not 1 <= tasks <= num_classes:
+            raise UserError(f"{num_classes} classes cannot be split into {tasks} tasks: choose 1 to {num_classes}")
+        share, rest = divmod(num_classes, tasks)
+        return [share + (t < rest) for t in range(tasks)]
+    sizes = list(tasks)
+    if not sizes or min(sizes) < 1 or sum(sizes) != num_classes:
+        raise UserError(f"task sizes {sizes} must be positive and sum to the {num_classes} classes")
+    return sizes
+
+
+class Protocol:
+    """A data set told as a sequence of tasks. Labels become positions in the class order."""
+
+    def __init__(self, dataset: Dataset, task_sizes: Sequence[int], order_seed: int, validation: float = 0.0) -> None:
+        self.order = class_order(len(dataset.classes), order_seed)
+        self.classes = [dataset.classes[c] for c in self.order]
+        self.task_sizes = list(task_sizes)
+        position = torch.tensor(self.order).argsort()
+        train = Samples(dataset.train.inputs, position[dataset.train.labels])
+        held_out = _hold_out(train.labels, validation, order_seed)
+        self._test = Samples(dataset.test.inputs, position[dataset.test.labels])
+        self._validation = train[held_out]
+        self._train = train[~held_out]
+
+    def __len__(self) -> int:
+        return len(self.task_sizes)
+
+    def task(self, index: int) -> Task:
+        """The task of this index, with its own training images only."""
+        old = sum(self.task_sizes[:index])
+        new = self.task_sizes[index]
+        inside = (self._train.labels >= old) & (self._train.labels < old + new)
+        return Task(index, old, new, self._train[inside])
+
+    def test(self, num_seen: int) -> Samples:
+        """Test images of the classes seen so far. For `evaluate` only."""
+        return self._test[self._test.labels < num_seen]
+
+    def validation(self, num_seen: int) -> Samples:
+        """Images held out of the training data of the classes seen so far. For choosing an epoch only."""
+        return self._validation[self._validation.labels < num_seen]
+
+
+def _hold_out(labels: Tensor, fraction: float, seed: int) -> Tensor:
+    """A mask of `fraction` of each class's images (rounded down; a class always keeps one)."""
+    mask = torch.zeros(len(labels), dtype=torch.bool)
+    order = torch.from_numpy(np.random.RandomState(seed).permutation(len(labels)))
+    for label in labels.unique():
+        members = order[labels[order] == label]
+        mask[members[: int(fraction * len(members))]] = True
+    return mask

@@ -1,0 +1,131 @@
+"""Tables and progress bars for the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ..config import fields_of
+from ..core import Recipe
+from ..evaluate import READINGS
+from ..methods import METHODS, Method
+from ..records import Record
+from ..runs import Progress as Step
+from ..runs import Watch
+
+
+def number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def both(figure: dict[str, float | None]) -> list[str]:
+    """Cells of a figure's two readings."""
+    return [number(figure[name]) for name in READINGS]
+
+
+def title_of(record: Record) -> str:
+    """A method's title; a method from outside of the package has its own name only."""
+    name: str = record["method"]
+    return METHODS[name].title if name in METHODS else name
+
+
+def summary(records: Sequence[Record], title: str) -> Table:
+    """One row for each run: both readings of the model side by side."""
+    table = Table(title=title, caption="head: the classifier; nme: nearest mean of exemplars ('-': keeps none)")
+    table.add_column("method")
+    for figure in ("A_last", "A_avg", "forgetting"):
+        for reading in READINGS:
+            table.add_column(f"{figure}\n{reading}", justify="right")
+    table.add_column("seconds", justify="right")
+    for record in records:
+        figures = [cell for key in ("a_last", "a_avg", "forgetting") for cell in both(record[key])]
+        table.add_row(title_of(record), *figures, f"{sum(record['seconds']):.0f}")
+    return table
+
+
+def by_task(record: Record) -> Table:
+    """One row for each task of a run."""
+    table = Table(title=f"{title_of(record)} on {record['data']}, seed {record['seed']}")
+    columns = ("task", "classes", "head", "old", "new", "nme", "imbalance", "exemplars", "seconds", "peak MB")
+    for column in columns:
+        table.add_column(column, justify="right")
+    nme = record["top1"]["nme"] or [None] * len(record["seconds"])
+    for t, size in enumerate(record["task_sizes"][: len(record["seconds"])]):
+        ratio = record["imbalance_ratio"][t]
+        table.add_row(
+            str(t + 1),
+            str(size),
+            number(record["top1"]["head"][t]),
+            number(record["old"]["head"][t]),
+            number(record["new"]["head"][t]),
+            number(nme[t]),
+            "no old images" if ratio is None else f"{ratio:.1f}",
+            str(record["exemplars"][t]),
+            f"{record['seconds'][t]:.1f}",
+            number(record["peak_memory_mb"][t]),
+        )
+    return table
+
+
+def _type_name(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " | ".join(map(str, get_args(hint)))
+    base = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+    return getattr(base, "__name__", str(base))
+
+
+def describe_fields(cls: type[Any]) -> Iterator[str]:
+    """The fields of a dataclass, each with its values, default, meaning and where the default comes from."""
+    hints = get_type_hints(cls, include_extras=True)
+    for name, field in fields_of(cls).items():
+        about = field.metadata
+        yield f"  [bold]{name}[/bold] = {field.default}   ({_type_name(hints[name])})"
+        yield f"      {about['meaning']}"
+        if about["source"]:
+            yield f"      [dim]source: {about['source']}[/dim]"
+
+
+def recipes_table(method: type[Method[Any]]) -> Table:
+    """A method's own recipe, for the first task and the later ones."""
+    table = Table(title="own recipe: --set recipe.FIELD=VALUE, or first.FIELD, later.FIELD")
+    for column in ("field", "first task", "later tasks", "meaning"):
+        table.add_column(column)
+    for field in dataclasses.fields(Recipe):
+        first, later = (str(getattr(recipe, field.name)) for recipe in (method.recipes.first, method.recipes.later))
+        table.add_row(field.name, first, later, field.metadata["meaning"])
+    return table
+
+
+@contextmanager
+def progress_of(console: Console, label: str) -> Iterator[Watch]:
+    """A bar over the tasks of a run, with the time left; plain lines where there is no terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        TextColumn("{task.fields[detail]}"),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        row = bar.add_task(label, total=None, detail="")
+
+        def watch(step: Step) -> None:
+            if step.accuracy is not None:
+                if not console.is_terminal:
+                    console.print(f"{label}: task {step.task + 1} of {step.num_tasks}, accuracy {step.accuracy:.1f} %")
+                bar.update(row, completed=step.task + 1, total=step.num_tasks)
+                return
+            done = step.task + (step.epoch + 1) / step.epochs
+            terms = "  ".join(f"{name} {value:.3f}" for name, value in step.losses.items())
+            detail = f"task {step.task + 1}/{step.num_tasks} {step.stage} epoch {step.epoch + 1}/{step.epochs}  {terms}"
+            bar.update(row, completed=done, total=step.num_tasks, detail=detail)
+
+        yield watch

@@ -1,0 +1,290 @@
+"""protocol x method x seed -> record. Checkpoints on the way; a killed run goes on as if it had never stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .config import RunConfig, find_method, make_request, resolve
+from .core import Stage, Task
+from .data import Dataset, load_dataset
+from .engine import EpochEnd, Selector, State, choose_device, fit
+from .errors import TrainingError
+from .evaluate import evaluate, head_accuracy
+from .folder import RunFolder
+from .memory import Budget
+from .methods import Method, Setting
+from .metrics import imbalance_ratio
+from .nets import make_backbone
+from .protocol import Protocol
+from .records import Record, TaskResult, describe, environment, make_record
+from .seeding import isolated, seed_all
+
+SAVE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands, told after every epoch and after every task."""
+
+    task: int
+    num_tasks: int
+    stage: str
+    epoch: int
+    epochs: int
+    losses: Mapping[str, float]
+    accuracy: float | None = None
+
+
+Watch = Callable[[Progress], None]
+
+
+def run(
+    method: str | type[Method[Any]] = "upcl",
+    data: str | Dataset = "digits",
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    device: str = "auto",
+    watch: Watch | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    **request: Any,
+) -> Record:
+    """Learn the tasks of a data set one after the other and return the record.
+
+    `method` and `data` are names, or a class and a `Dataset` of your own. `request` takes the other fields of
+    `config.Request`: tasks, memory, seed, order_seed, epochs, backbone, recipe, protocol, options and so on. With
+    `out` the run's folder stays, and `resume=True` goes on with it. `watch` is told after every epoch.
+
+    >>> record = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=2, epochs=1)
+    >>> record["task_sizes"], sorted(record["a_last"])
+    ([2, 2], ['head', 'nme'])
+    """
+    method_class = find_method(method) if isinstance(method, str) else method
+    dataset = load_dataset(data) if isinstance(data, str) else data
+    method_name = method if isinstance(method, str) else method.name
+    asked = make_request({"method": method_name, "data": dataset.name, **request})
+    config = resolve(asked, dataset, method_class)
+    chosen = choose_device(device)
+    with (
+        _place(out) as path,
+        isolated(),
+        _reproducible(chosen),
+        RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder,
+    ):
+        return Run(config, dataset, method_class, folder, chosen, watch).record()
+
+
+@contextmanager
+def _place(out: str | Path | None) -> Iterator[Path]:
+    if out is not None:
+        yield Path(out)
+    else:
+        with tempfile.TemporaryDirectory(prefix="upcl-") as path:
+            yield Path(path)
+
+
+@contextmanager
+def _reproducible(device: torch.device) -> Iterator[None]:
+    """Ask an accelerator for repeatable kernels; the CPU's are so already. (Not run here: there is no accelerator.)"""
+    if device.type != "cuda":
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def make_setting(config: RunConfig, dataset: Dataset, device: torch.device) -> Setting:
+    """What stands around a method in this run."""
+    return Setting(
+        make_backbone=partial(make_backbone, config.backbone, dataset.channels),
+        transform=dataset.transform,
+        recipes=config.recipes,
+        budget=config.budget,
+        selection=config.exemplars,
+        image_shape=tuple(dataset.train.inputs.shape[1:]),
+        num_classes=len(dataset.classes),
+        device=device,
+    )
+
+
+class Clock:
+    """Seconds since it was made, on top of those an earlier process spent."""
+
+    def __init__(self) -> None:
+        self.earlier = 0.0
+        self._start = time.monotonic()
+
+    def seconds(self) -> float:
+        return self.earlier + time.monotonic() - self._start
+
+
+class Run:
+    """One run in its folder."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        dataset: Dataset,
+        method: type[Method[Any]],
+        folder: RunFolder,
+        device: torch.device,
+        watch: Watch | None,
+    ) -> None:
+        self.config, self.folder, self.device, self.watch = config, folder, device, watch
+        self.protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation)
+        self.method = method(**config.options)
+        self.setting = make_setting(config, dataset, device)
+        self.results: list[TaskResult] = []
+
+    def record(self) -> Record:
+        """Do what is left to do and return the whole record."""
+        seed_all(self.config.seed, "start")
+        self.method.start(self.setting)
+        done = self.folder.last_task(len(self.protocol))
+        if done is not None:
+            self.method.restore(done["method"])
+            self.results = [TaskResult(**result) for result in done["results"]]
+        record = self._write_record() if self.results else {}
+        for index in range(len(self.results), len(self.protocol)):
+            self._learn(self.protocol.task(index))
+            record = self._write_record()
+        return record
+
+    def _learn(self, task: Task) -> None:
+        """Learn one task, stage by stage. Finished stages of a resumed task are replayed without training."""
+        clock = Clock()
+        seed_all(self.config.seed, "task", task.index)
+        counts: Tensor | None = None
+        for index, stage in enumerate(self.method.learn(task)):
+            if counts is None:
+                counts = stage.data.counts(task.num_seen)
+            saved = self.folder.open_stage(task.index, index)
+            if saved:
+                clock.earlier = saved["seconds"]
+            if saved and saved["finished"]:
+                self.method.net.load_state_dict(saved["fit"]["net"])
+            else:
+                self._train(task, index, stage, saved["fit"] if saved else None, clock)
+            seed_all(self.config.seed, "task", task.index, "after", index)
+        if counts is None:
+            raise TrainingError(f"method '{self.method.name}' yielded no stage in task {task.index}")
+        self._finish(task, counts, clock.seconds())
+
+    def _train(self, task: Task, index: int, stage: Stage, start: State | None, clock: Clock) -> None:
+        """Train one stage, from its beginning or from a saved epoch, and save its end."""
+        self.folder.forget_events_from((task.index, index, start["epoch"] + 1 if start else 0))
+        fit(
+            self.method.net,
+            stage,
+            transform=self.setting.transform,
+            device=self.device,
+            place=(self.config.seed, "task", task.index, "stage", index),
+            start=start,
+            on_epoch=partial(self._after_epoch, task, index, stage.name, clock),
+            selector=self._selector(task),
+        )
+        end = {"net": self.method.net.state_dict()}
+        self.folder.save_stage(task.index, index, {"finished": True, "seconds": clock.seconds(), "fit": end})
+
+    def _finish(self, task: Task, counts: Tensor, seconds: float) -> None:
+        """Evaluate and store the finished task."""
+        sizes = self.config.task_sizes[: task.index + 1]
+        readings = evaluate(self.method, self.protocol.test(task.num_seen), task.num_seen)
+        result = TaskResult(
+            readings={name: describe(reading, sizes) for name, reading in readings.items()},
+            imbalance=imbalance_ratio(counts),
+            exemplars=len(self.method.memory.samples),
+            seconds=seconds,
+            peak_memory_mb=_peak_memory_mb(self.device),
+        )
+        self.results.append(result)
+        rows = [r.to_json() for r in self.results]
+        self.folder.save_task(task.index, {"method": self.method.state(), "results": rows})
+        if self.watch:
+            head = result.readings["head"]
+            accuracy = head["top1"] if head else None
+            self.watch(Progress(task.index, len(self.protocol), "done", 0, 1, {}, accuracy))
+
+    def _after_epoch(self, task: Task, stage: int, name: str, clock: Clock, end: EpochEnd) -> None:
+        where = {"task": task.index, "stage": stage, "epoch": end.epoch}
+        self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses)})
+        if self.folder.is_due:
+            state = {"finished": False, "seconds": clock.seconds(), "fit": end.state()}
+            self.folder.save_stage(task.index, stage, state)
+        if self.watch:
+            self.watch(Progress(task.index, len(self.protocol), name, end.epoch, end.epochs, end.losses))
+
+    def _selector(self, task: Task) -> Selector | None:
+        """The rule that chooses an epoch. `test` is the official code's: it looks at test data, and is stamped so."""
+        if self.config.select == "last":
+            return None
+        honest = self.config.select == "validation"
+        samples = (self.protocol.validation if honest else self.protocol.test)(task.num_seen)
+        return Selector(lambda: head_accuracy(self.method, samples), last_too=honest)
+
+    def _write_record(self) -> Record:
+        record = make_record(
+            self.config,
+            class_order=self.protocol.order,
+            classes=self.protocol.classes,
+            results=self.results,
+            weights_sha256=weights_sha256(self.method.net.state_dict()),
+            notes=self._notes(),
+            environment=environment(self.device),
+        )
+        self.folder.write_record(record)
+        return record
+
+    def _notes(self) -> list[str]:
+        """What a reader of the record must know."""
+        notes = []
+        if self.config.select == "test":
+            notes.append("the epoch of each task was chosen on TEST data (the official code's rule)")
+        total, classes = self._slots(self.method.memory.budget), self.setting.num_classes
+        if self.method.uses_memory and total is not None and total < classes:
+            notes.append(f"memory holds {total} exemplars for {classes} classes: some classes have none")
+        return notes
+
+    def _slots(self, budget: Budget) -> int | None:
+        by_total = budget.unit in ("images", "bytes")
+        return budget.total(self.method.memory.image_bytes) if by_total else None
+
+
+def weights_sha256(state: Mapping[str, Tensor]) -> str:
+    """One digest over names, types, shapes and values of all tensors."""
+    digest = hashlib.sha256()
+    for name in sorted(state):
+        value = state[name].detach().cpu().contiguous()
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        digest.update(value.view(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b"")
+    return digest.hexdigest()
+
+
+def _peak_memory_mb(device: torch.device) -> float | None:
+    """The process's peak so far, or the accelerator's. None on Windows, whose Python does not tell."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
