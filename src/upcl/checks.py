@@ -96,7 +96,7 @@ def only_the_stage_moves(method: MethodClass) -> None:
             net = rehearsal.method.net
             trained = {id(p) for p in stage.params}
             frozen = {id(b) for module in stage.frozen for b in module.buffers()}
-            still = {name: p for name, p in net.named_parameters() if id(p) not in trained}
+            still: dict[str, torch.Tensor] = {name: p for name, p in net.named_parameters() if id(p) not in trained}
             still.update({name: b for name, b in net.named_buffers() if id(b) in frozen})
             before = {name: value.detach().clone() for name, value in still.items()}
             rehearsal.train(stage)

@@ -126,7 +126,7 @@ class Recipe:
         if self.schedule == "cosine":
             return self.lr * _cosine(1.0, 0.0, epoch / self.epochs)
         done, last = epoch * steps + step, self.epochs * steps - 1
-        top = max(ONE_CYCLE_RISE * last, 1e-9)
+        top = max(ONE_CYCLE_RISE * (last + 1) - 1, 1e-9)
         if done <= top:
             return self.lr * _cosine(ONE_CYCLE_START, 1.0, done / top)
         return self.lr * _cosine(1.0, ONE_CYCLE_END, (done - top) / (last - top))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -63,23 +64,25 @@ class Budget:
 
 def share_out(total: int, available: Sequence[int]) -> list[int]:
     """Share `total` as evenly as the available numbers allow; the remainder goes to the first classes."""
-    quotas = [0] * len(available)
-    hungry = [k for k, images in enumerate(available) if images > 0]
-    while total > 0 and hungry:
-        share, rest = divmod(total, len(hungry))
-        for place, k in enumerate(hungry):
-            given = min(share + (place < rest), available[k] - quotas[k])
-            quotas[k] += given
-            total -= given
-        hungry = [k for k in hungry if quotas[k] < available[k]]
+    levels = range(max(available, default=0) + 1)
+    level = bisect_right(levels, total, key=lambda each: sum(min(images, each) for images in available)) - 1
+    quotas = [min(images, level) for images in available]
+    rest = total - sum(quotas)
+    for k, images in enumerate(available):
+        if rest > 0 and images > level:
+            quotas[k] += 1
+            rest -= 1
     return quotas
+
+
+TIE = 1e-12
 
 
 def herd(unit: Tensor, num: int) -> Tensor:
     """Herding: greedily pick rows of `unit` (n x d) whose running mean stays nearest the mean of all rows.
 
     ||mu - (S + v_i)/k||^2 differs between candidates only by (2 S.v_i + |v_i|^2)/k^2 - 2 mu.v_i/k; S.v_i follows from
-    one column of the Gram matrix for each pick. Ties go to the lowest index.
+    one column of the Gram matrix for each pick. Ties, within rounding, go to the lowest index.
     """
     rows = unit.double()
     gram = rows @ rows.T
@@ -89,7 +92,7 @@ def herd(unit: Tensor, num: int) -> Tensor:
     picks = torch.empty(min(num, len(rows)), dtype=torch.int64, device=unit.device)
     for k in range(1, len(picks) + 1):
         cost = (2 * to_sum + own) / k**2 - 2 * to_mean / k + taken
-        pick = cost.argmin()
+        pick = (cost <= cost.amin() + TIE).byte().argmax()
         picks[k - 1] = pick
         taken[pick] = torch.inf
         to_sum += gram[pick]

@@ -39,7 +39,7 @@ def summary(records: Sequence[Record], title: str) -> Table:
     """One row for each run: both readings of the model side by side."""
     table = Table(title=title, caption="head: the classifier; nme: nearest mean of exemplars ('-': keeps none)")
     table.add_column("method")
-    for figure in ("A_last", "A_avg", "forgetting"):
+    for figure in ("A_last", "A_avg", "forgets"):
         for reading in READINGS:
             table.add_column(f"{figure}\n{reading}", justify="right")
     table.add_column("seconds", justify="right")
@@ -51,8 +51,9 @@ def summary(records: Sequence[Record], title: str) -> Table:
 
 def by_task(record: Record) -> Table:
     """One row for each task of a run."""
-    table = Table(title=f"{title_of(record)} on {record['data']}, seed {record['seed']}")
-    columns = ("task", "classes", "head", "old", "new", "nme", "imbalance", "exemplars", "seconds", "peak MB")
+    caption = "head, nme: percent right of all classes seen (old, new: of these); IR: imbalance ratio; kept: exemplars"
+    table = Table(title=f"{title_of(record)} on {record['data']}, seed {record['seed']}", caption=caption)
+    columns = ("task", "classes", "head", "old", "new", "nme", "IR", "kept", "seconds", "peak MB")
     for column in columns:
         table.add_column(column, justify="right")
     nme = record["top1"]["nme"] or [None] * len(record["seconds"])
@@ -65,7 +66,7 @@ def by_task(record: Record) -> Table:
             number(record["old"]["head"][t]),
             number(record["new"]["head"][t]),
             number(nme[t]),
-            "no old images" if ratio is None else f"{ratio:.1f}",
+            "no old" if ratio is None else f"{ratio:.1f}",
             str(record["exemplars"][t]),
             f"{record['seconds'][t]:.1f}",
             number(record["peak_memory_mb"][t]),

@@ -1,0 +1,37 @@
+"""A method outside of the package: exemplars, cross-entropy, and old features held in place by their distance.
+
+upcl train examples/own_method.py:HoldStill --data digits
+python examples/own_method.py
+"""
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+
+import upcl
+from upcl import Batch, LinearMethod, Losses, Recipe, Recipes, option
+
+
+@dataclass(kw_only=True, eq=False)
+class HoldStill(LinearMethod):
+    name = "hold-still"
+    title = "Hold still"
+    paper = "none: an example"
+    idea = "replays exemplars and keeps features near the teacher's"
+    recipes = Recipes(
+        first=Recipe(epochs=200, milestones=(60, 120, 170)), later=Recipe(epochs=170, milestones=(80, 120))
+    )
+
+    strength: float = option(1.0, "weight of the feature distance")
+
+    def losses(self, batch: Batch) -> Losses:
+        features = self.net.features(batch.inputs)
+        losses = {"ce": F.cross_entropy(self.net.classify(features), batch.labels)}
+        if self.teacher:
+            losses["still"] = self.strength * F.mse_loss(features, self.teacher.features(batch.inputs))
+        return losses
+
+
+if __name__ == "__main__":
+    record = upcl.run(HoldStill, "digits", options={"strength": 2.0})
+    print(f"A_last: head {record['a_last']['head']:.1f}, nme {record['a_last']['nme']:.1f}")

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upcl.config import RunConfig, differences, find_method, make_request, parse_sizes, read_yaml, resolve
+from upcl.data import load_dataset
+from upcl.errors import UserError
+
+
+def config(**values: Any) -> RunConfig:
+    request = make_request({"method": "upcl", "data": "digits", **values})
+    return resolve(request, load_dataset(request.data), find_method(request.method))
+
+
+def test_defaults_come_from_the_data_set() -> None:
+    plain = config()
+    assert plain.task_sizes == (2,) * 5
+    assert (plain.memory, plain.backbone, plain.recipes.first.schedule) == ("20", "small", "one-cycle")
+    assert plain.options["tau"] == 0.07
+    assert plain.digest() == config().digest() != config(seed=1).digest()
+
+
+def test_own_recipe_scales_with_the_epochs() -> None:
+    own = config(recipe="own", epochs=20).recipes
+    assert (own.first.milestones, own.later.milestones) == ((6, 12, 17), (9, 14, 18))
+    assert (own.first.weight_decay, own.later.weight_decay, own.first.batch_size) == (5e-4, 2e-4, 256)
+
+
+def test_options_reach_method_and_recipe() -> None:
+    made = config(
+        options={"tau": "0.2", "lambda_1": 1, "supcon_self": "false", "recipe.lr": "1e-2", "later.milestones": "[2, 3]"}
+    )
+    assert made.options["tau"] == 0.2
+    assert made.options["lambda_1"] == "1"
+    assert made.options["supcon_self"] is False
+    assert made.recipes.first.lr == made.recipes.later.lr == 0.01
+    assert (made.recipes.first.milestones, made.recipes.later.milestones) == ((), (2, 3))
+
+
+def test_the_paper_protocol_sets_the_official_choices_for_every_method() -> None:
+    upcl, icarl = config(protocol="paper"), config(protocol="paper", method="icarl")
+    assert (upcl.select, upcl.sharing, upcl.options["lose_task0_assignment"]) == ("test", "floor", True)
+    assert (icarl.select, icarl.sharing) == ("test", "floor")
+    assert config().select == "last"
+    assert config(protocol="paper", select="last").select == "last"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"method": "upcll"}, "did you mean upcl"),
+        ({"methd": "upcl"}, "did you mean method"),
+        ({"options": {"tauu": 1}}, "unknown option of upcl 'tauu': did you mean tau"),
+        ({"options": {"tau": -1}}, "tau: Input should be greater than 0"),
+        ({"options": {"tau": "warm"}}, "tau: .*valid number"),
+        ({"options": {"margin": "priors"}}, "margin: .*'prior'"),
+        ({"options": {"recipe.lrr": 1}}, "did you mean lr"),
+        ({"options": {"recipes.lr": 1}}, "did you mean recipe"),
+        ({"protocol": "honset"}, "did you mean honest"),
+        ({"recipe": "quik"}, "did you mean quick"),
+        ({"backbone": "smal"}, "did you mean small"),
+        ({"memory": "lots"}, "say a number of images"),
+        ({"tasks": 11}, "choose 1 to 10"),
+        ({"epochs": 0}, "epochs"),
+        ({"seed": -1}, "seed"),
+        ({"exemplars": "hearding"}, "herding"),
+        ({"validation": 0.2}, "--select validation"),
+        ({"select": "validation", "validation": 0}, "needs a share"),
+        ({"method": "nowhere.py:Mine"}, "there is no file nowhere.py"),
+    ],
+)
+def test_mistakes_are_named_with_the_right_choice(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        config(**values)
+
+
+def test_all_wrong_values_are_said_at_once() -> None:
+    with pytest.raises(UserError, match=r"(?s)tau:.*ema:"):
+        config(options={"tau": -1, "ema": 3})
+
+
+def test_yaml_must_hold_keys(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    for content, message in (("- a", "must hold keys"), ("a: [", "is not YAML"), ("", "must hold keys")):
+        path.write_text(content)
+        with pytest.raises(UserError, match=message):
+            read_yaml(path)
+    with pytest.raises(UserError, match="cannot read"):
+        read_yaml(tmp_path / "none.yaml")
+    path.write_text("method: upcl\ntasks: [4, 6]\noptions: {tau: 0.1}\n")
+    assert config(**read_yaml(path)).task_sizes == (4, 6)
+
+
+def test_differences_name_the_place() -> None:
+    assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == ["a.b: 1 there, 3 now"]
+
+
+def test_sizes_are_a_number_or_a_list() -> None:
+    assert parse_sizes("5") == 5
+    assert parse_sizes("4,3,3") == [4, 3, 3]
+    with pytest.raises(UserError, match="say a number"):
+        parse_sizes("five")
+
+
+def test_methods_outside_of_the_package_are_found() -> None:
+    path = Path(__file__).parents[1] / "examples" / "own_method.py"
+    assert find_method(f"{path}:HoldStill").name == "hold-still"
+    with pytest.raises(UserError, match="did you mean HoldStill"):
+        find_method(f"{path}:Holdstil")

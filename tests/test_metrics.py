@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from upcl import metrics
+
+
+def test_curve_of_the_specification() -> None:
+    assert metrics.average([90, 80, 70, 66]) == 76.5
+
+
+@pytest.mark.parametrize(
+    ("matrix", "forgetting"), [([[90], [70, 85], [60, 65, 80]], 25.0), ([[60], [70, 85], [75, 65, 80]], 7.5)]
+)
+def test_forgetting_of_the_specification(matrix: list[list[float]], forgetting: float) -> None:
+    assert metrics.forgetting(matrix) == forgetting
+
+
+def test_backward_transfer() -> None:
+    assert metrics.backward_transfer([[90], [70, 85], [60, 65, 80]]) == (-30 - 20) / 2
+    assert metrics.backward_transfer([[60], [70, 85], [75, 65, 80]]) == (15 - 20) / 2
+
+
+def test_one_task_has_nothing_to_forget() -> None:
+    assert metrics.forgetting([[90.0]]) is None
+    assert metrics.backward_transfer([[90.0]]) is None
+
+
+@pytest.mark.parametrize("sizes", [[20] * 5, [5] * 20, [50, 10, 10, 10, 10, 10], [1] * 100])
+def test_groups_follow_the_real_task_borders(sizes: list[int]) -> None:
+    draw = torch.Generator().manual_seed(0)
+    totals = torch.randint(1, 50, (100,), generator=draw)
+    hits = (torch.rand(100, generator=draw) * totals).long()
+    row, start = metrics.accuracy_by_task(hits, totals, sizes), 0
+    for value, size in zip(row, sizes, strict=True):
+        mine = range(start, start + size)
+        assert value == pytest.approx(100 * sum(int(hits[k]) for k in mine) / sum(int(totals[k]) for k in mine))
+        start += size
+
+
+def test_accuracy_weighs_images_not_classes() -> None:
+    assert metrics.accuracy(torch.tensor([10, 0]), torch.tensor([10, 30])) == 25.0
+
+
+@pytest.mark.parametrize(
+    ("memory", "num_old", "ratio"),
+    [(2000, 10, 2.5), (2000, 30, 7.58), (2000, 90, 22.73), (1000, 60, 31.25), (500, 90, 100.0), (500, 20, 20.0)],
+)
+def test_imbalance_ratio_of_the_specification(memory: int, num_old: int, ratio: float) -> None:
+    counts = torch.tensor([memory // num_old] * num_old + [500] * 10)
+    assert metrics.imbalance_ratio(counts) == pytest.approx(ratio, abs=0.005)
+
+
+def test_imbalance_ratio_of_an_absent_class_is_not_a_number() -> None:
+    assert metrics.imbalance_ratio(torch.tensor([0, 5])) is None
+    assert metrics.imbalance_ratio(torch.tensor([5, 5])) == 1

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+
+import pytest
+import torch
+
+from upcl.core import Samples, Task
+from upcl.data import load_dataset
+from upcl.errors import UserError
+from upcl.protocol import Protocol, class_order, split_classes
+
+
+@pytest.mark.parametrize(
+    ("num", "first", "last"),
+    [
+        (100, [68, 56, 78, 8, 23, 84, 90, 65, 74, 76], [67, 29, 49, 57, 33]),
+        (200, [168, 136, 51, 9, 183, 101, 171, 99, 42, 159], [195, 29, 177, 185, 161]),
+        (1000, [54, 7, 894, 512, 126, 337, 988, 11, 284, 493], [285, 225, 945, 697, 417]),
+    ],
+)
+def test_class_order_of_the_field(num: int, first: list[int], last: list[int]) -> None:
+    order = class_order(num, 1993)
+    assert order[:10] == first
+    assert order[-5:] == last
+
+
+@pytest.mark.parametrize(("num", "digest"), [(100, "997a048a5344d216"), (200, "1d364b99a5915405")])
+def test_class_order_digest(num: int, digest: str) -> None:
+    joined = ",".join(map(str, class_order(num, 1993)))
+    assert hashlib.sha256(joined.encode()).hexdigest().startswith(digest)
+
+
+def test_new_labels_are_positions_in_the_order() -> None:
+    position = torch.tensor(class_order(100, 1993)).argsort()
+    assert position[:10].tolist() == [69, 23, 57, 12, 89, 87, 34, 84, 3, 15]
+
+
+def test_classes_are_split_evenly_or_as_asked() -> None:
+    assert split_classes(100, 20) == [5] * 20
+    assert split_classes(10, 3) == [4, 3, 3]
+    assert split_classes(10, [5, 1, 4]) == [5, 1, 4]
+    for wrong in (0, 11, [5, 4], [11, -1], []):
+        with pytest.raises(UserError):
+            split_classes(10, wrong)
+
+
+def test_tasks_hold_each_training_image_once_and_no_test_image() -> None:
+    data = load_dataset("synthetic:classes=6,train=7,test=3")
+    protocol = Protocol(data, [2, 3, 1], 1993)
+    tasks = [protocol.task(t) for t in range(len(protocol))]
+    assert [(t.num_old, t.num_new, len(t.train)) for t in tasks] == [(0, 2, 14), (2, 3, 21), (5, 1, 7)]
+    for task in tasks:
+        for label in task.train.labels.unique().tolist():
+            assert task.num_old <= label < task.num_seen
+            mine = task.train.inputs[task.train.labels == label]
+            assert torch.equal(mine, data.train.inputs[data.train.labels == protocol.order[label]])
+    assert [len(protocol.test(n)) for n in (2, 5, 6)] == [6, 15, 18]
+
+
+def test_a_task_leads_to_no_other_data() -> None:
+    protocol = Protocol(load_dataset("synthetic:classes=4,train=3,test=2"), [2, 2], 1993)
+    task = protocol.task(0)
+    assert {f.name for f in dataclasses.fields(Task)} == {"index", "num_old", "num_new", "train"}
+    assert task.train.inputs._base is None, "the images are a copy, not a view of the whole data set"
+    assert {f.name for f in dataclasses.fields(Samples)} == {"inputs", "labels"}
+
+
+def test_validation_images_come_from_the_training_data_and_leave_it() -> None:
+    data = load_dataset("synthetic:classes=4,train=20,test=2")
+    protocol = Protocol(data, [2, 2], 1993, validation=0.25)
+    held = protocol.validation(4)
+    assert held.counts(4).tolist() == [5] * 4
+    assert len(protocol.validation(2)) == 10
+    train = torch.cat([protocol.task(t).train.inputs for t in range(2)])
+    assert len(train) == 60
+    everything = {image.numpy().tobytes() for image in data.train.inputs}
+    assert {image.numpy().tobytes() for image in torch.cat([train, held.inputs])} == everything
