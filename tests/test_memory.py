@@ -33,7 +33,7 @@ def test_a_class_without_exemplars_is_never_the_nearest() -> None:
 
 
 def naive_herd(rows: Tensor, num: int) -> list[int]:
-    mean, picked = rows.mean(0), []
+    mean, picked = rows.mean(0), list[int]()
     for k in range(1, min(num, len(rows)) + 1):
         rest = [i for i in range(len(rows)) if i not in picked]
         total = sum((rows[i] for i in picked), torch.zeros_like(mean))

@@ -108,7 +108,7 @@ def progress_of(console: Console, label: str) -> Iterator[Watch]:
     """A bar over the tasks of a run, with the time left; plain lines where there is no terminal."""
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=24),
         TaskProgressColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
@@ -125,8 +125,8 @@ def progress_of(console: Console, label: str) -> Iterator[Watch]:
                 bar.update(row, completed=step.task + 1, total=step.num_tasks)
                 return
             done = step.task + (step.epoch + 1) / step.epochs
-            terms = "  ".join(f"{name} {value:.3f}" for name, value in step.losses.items())
-            detail = f"task {step.task + 1}/{step.num_tasks} {step.stage} epoch {step.epoch + 1}/{step.epochs}  {terms}"
+            loss = sum(step.losses.values())
+            detail = f"task {step.task + 1}/{step.num_tasks}  epoch {step.epoch + 1}/{step.epochs}  loss {loss:.3f}"
             bar.update(row, completed=done, total=step.num_tasks, detail=detail)
 
         yield watch
