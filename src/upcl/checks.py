@@ -3,11 +3,12 @@
     from upcl.checks import CHECKS, check_method
     check_method(MyMethod)              # runs them all; the first that fails raises AssertionError
 
-Each check runs the method on small synthetic streams with the smallest backbone, in about a second.
+Each check runs the method on small streams (synthetic, and a few real digits) with the smallest backbone, in seconds.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import signal
 import subprocess
@@ -16,37 +17,49 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from .config import differences, make_request, resolve
-from .core import Batch, Losses, Stage, Task
+from .core import Batch, Losses, Samples, Stage, Task
 from .data import Dataset, load_dataset
 from .engine import fit
-from .methods import Method
+from .errors import UserError
+from .methods import MethodClass
 from .protocol import Protocol
 from .records import Record, without_measurements
 from .runs import Progress, make_setting, run
 from .seeding import isolated, seed_all
 
-MethodClass = type[Method[Any]]
 STREAM = "synthetic:classes=6,train=8,test=4"
 QUICK: dict[str, Any] = {"tasks": 3, "memory": "12", "epochs": 2}
+
+
+def few_digits(each: int = 8) -> Dataset:
+    """Some real images of six handwritten digits."""
+    digits = load_dataset("digits")
+
+    def some(samples: Samples) -> Samples:
+        return samples[torch.cat([(samples.labels == k).nonzero()[:each, 0] for k in range(6)])]
+
+    parts = {"train": some(digits.train), "test": some(digits.test)}
+    return Dataset(**{**vars(digits), **parts, "name": "few-digits", "classes": digits.classes[:6]})
 
 
 class Rehearsal:
     """A method in a small setting, to be taken through its tasks by hand."""
 
-    def __init__(self, method: MethodClass) -> None:
-        dataset = load_dataset(STREAM)
-        config = resolve(make_request({"data": STREAM, **QUICK}), dataset, method)
-        self.protocol = Protocol(dataset, config.task_sizes, config.order_seed)
+    def __init__(self, method: MethodClass, data: Dataset) -> None:
+        config = resolve(make_request({"data": data.name, **QUICK}), data, method)
+        self.protocol = Protocol(data, config.task_sizes, config.order_seed)
         self.tasks = [self.protocol.task(t) for t in range(len(self.protocol))]
         self.method = method(**config.options)
         seed_all(0)
-        self.method.start(make_setting(config, dataset, torch.device("cpu")))
+        self.method.start(make_setting(config, data, torch.device("cpu")))
 
     def train(self, stage: Stage) -> None:
         setting = self.method.setting
@@ -66,9 +79,9 @@ class Rehearsal:
         return stage.losses(Batch(inputs, some.labels, stage.recipe.epochs - 1, stage.recipe.epochs, 0, 1))
 
 
-def stages_are_trainable(method: MethodClass) -> None:
+def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
     """Each stage has data, and parameters of the network that all get gradients from finite, named losses."""
-    rehearsal = Rehearsal(method)
+    rehearsal = Rehearsal(method, data)
     for task in rehearsal.tasks:
         for stage in rehearsal.method.learn(task):
             names = {id(p): name for name, p in rehearsal.method.net.named_parameters()}
@@ -88,26 +101,30 @@ def stages_are_trainable(method: MethodClass) -> None:
             rehearsal.train(stage)
 
 
-def only_the_stage_moves(method: MethodClass) -> None:
-    """Training a stage moves its parameters and nothing else; statistics of frozen modules stand still."""
-    rehearsal = Rehearsal(method)
+def only_the_stage_moves(method: MethodClass, data: Dataset) -> None:
+    """Training a stage moves its parameters alone: no other weight, frozen statistic, teacher or exemplar."""
+    rehearsal = Rehearsal(method, data)
     for task in rehearsal.tasks:
         for stage in rehearsal.method.learn(task):
-            net = rehearsal.method.net
+            parts = nn.ModuleDict({"net": rehearsal.method.net})
+            if rehearsal.method.teacher:
+                parts["teacher"] = rehearsal.method.teacher
+            exemplars = rehearsal.method.memory.samples
             trained = {id(p) for p in stage.params}
             frozen = {id(b) for module in stage.frozen for b in module.buffers()}
-            still: dict[str, torch.Tensor] = {name: p for name, p in net.named_parameters() if id(p) not in trained}
-            still.update({name: b for name, b in net.named_buffers() if id(b) in frozen})
+            still: dict[str, torch.Tensor] = {name: p for name, p in parts.named_parameters() if id(p) not in trained}
+            still.update({n: b for n, b in parts.named_buffers() if id(b) in frozen or n.startswith("teacher.")})
             before = {name: value.detach().clone() for name, value in still.items()}
             rehearsal.train(stage)
-            now = net.state_dict()
+            now = parts.state_dict()
             moved = [name for name, value in before.items() if not torch.equal(value, now[name])]
             assert not moved, f"moved although outside of stage '{stage.name}': {moved}"
+            assert rehearsal.method.memory.samples is exemplars, "the exemplars changed during a stage"
 
 
-def scores_have_a_column_for_each_class(method: MethodClass) -> None:
+def scores_have_a_column_for_each_class(method: MethodClass, data: Dataset) -> None:
     """After each task the scores are finite, one column for each class seen."""
-    rehearsal = Rehearsal(method)
+    rehearsal = Rehearsal(method, data)
     for task in rehearsal.tasks:
         rehearsal.learn(task)
         images = rehearsal.protocol.test(task.num_seen)
@@ -117,16 +134,16 @@ def scores_have_a_column_for_each_class(method: MethodClass) -> None:
         assert bool(torch.isfinite(scores).all()), "scores are not finite"
 
 
-def first_task_has_no_teacher(method: MethodClass) -> None:
+def first_task_has_no_teacher(method: MethodClass, data: Dataset) -> None:
     """Nothing is distilled before there is anything old."""
-    rehearsal = Rehearsal(method)
+    rehearsal = Rehearsal(method, data)
     rehearsal.learn(rehearsal.tasks[0])
     assert rehearsal.method.teacher is None, "there is a teacher in the first task"
 
 
-def memory_keeps_its_budget(method: MethodClass) -> None:
+def memory_keeps_its_budget(method: MethodClass, data: Dataset) -> None:
     """The exemplars never exceed the budget, and are images of classes already seen."""
-    rehearsal = Rehearsal(method)
+    rehearsal = Rehearsal(method, data)
     for task in rehearsal.tasks:
         rehearsal.learn(task)
         budget, samples = rehearsal.method.memory.budget, rehearsal.method.memory.samples
@@ -134,10 +151,10 @@ def memory_keeps_its_budget(method: MethodClass) -> None:
         assert len(samples.counts(task.num_seen)) == task.num_seen, "an exemplar of a class not seen yet"
 
 
-def same_seed_same_weights(method: MethodClass) -> None:
+def same_seed_same_weights(method: MethodClass, data: Dataset) -> None:
     """Two runs of one config agree in every bit; another seed gives other weights."""
-    once, again = (run(method, STREAM, **QUICK) for _ in range(2))
-    other = run(method, STREAM, seed=1, **QUICK)
+    once, again = (run(method, data, **QUICK) for _ in range(2))
+    other = run(method, data, seed=1, **QUICK)
     assert once["weights_sha256"] == again["weights_sha256"], "the same config gave other weights"
     assert once["weights_sha256"] != other["weights_sha256"], "the seed has no effect"
 
@@ -146,36 +163,29 @@ class Killed(BaseException):
     """Stands for a kill: nothing catches it."""
 
 
-def resume_is_exact(method: MethodClass) -> None:
-    """A run stopped after any epoch and resumed ends with the record of one that was never stopped."""
-    whole = run(method, STREAM, **QUICK)
+def resume_is_exact(method: MethodClass, data: Dataset) -> None:
+    """A run stopped after any epoch or task and resumed ends with the record of one that was never stopped."""
+    steps: list[Progress] = []
+    whole = run(method, data, watch=steps.append, **QUICK)
     with tempfile.TemporaryDirectory() as folder:
-        stops = _all_steps(method)
-        for last in stops:
+        for last in range(1, len(steps)):
             out = Path(folder) / f"{last}"
-            _stop_after(method, out, last)
-            resumed = run(method, STREAM, out=out, resume=True, save_seconds=0, **QUICK)
+            _stop_after(method, data, out, last)
+            resumed = run(method, data, out=out, resume=True, save_seconds=0, **QUICK)
             changed = differences(without_measurements(whole), without_measurements(resumed))
             assert not changed, f"stopped after step {last}: {changed[:3]}"
 
 
-def _all_steps(method: MethodClass) -> range:
+def _stop_after(method: MethodClass, data: Dataset, out: Path, last: int) -> None:
     steps: list[Progress] = []
-    run(method, STREAM, watch=steps.append, **QUICK)
-    return range(len(steps) - 1)
 
-
-def _stop_after(method: MethodClass, out: Path, last: int) -> None:
-    count = -1
-
-    def watch(_: Progress) -> None:
-        nonlocal count
-        count += 1
-        if count == last:
+    def watch(step: Progress) -> None:
+        steps.append(step)
+        if len(steps) == last:
             raise Killed
 
     try:
-        run(method, STREAM, out=out, watch=watch, save_seconds=0, **QUICK)
+        run(method, data, out=out, watch=watch, save_seconds=0, **QUICK)
     except Killed:
         return
     raise AssertionError(f"the run ended before step {last}")
@@ -205,7 +215,23 @@ def one_image_in_a_class(method: MethodClass) -> None:
 def memory_smaller_than_the_classes(method: MethodClass) -> None:
     """Fewer slots than classes: it runs, and the record says so."""
     record = _runs(STREAM, method, memory="4")
-    assert record["notes"] or not method.uses_memory or record["exemplars"][-1] > 4, "too few slots, and nothing said"
+    assert record["notes"] or not method.uses_memory, "too few slots, and nothing said"
+
+
+def no_memory(method: MethodClass) -> None:
+    """Without exemplars it runs, or says before training that it cannot."""
+    if not method.needs_exemplars:
+        _runs(STREAM, method, memory="0")
+        return
+    try:
+        run(method, STREAM, **{**QUICK, "memory": "0"}, watch=_never)
+    except UserError:
+        return
+    raise AssertionError("it needs exemplars but ran without")
+
+
+def _never(_: Progress) -> None:
+    raise AssertionError("training began")
 
 
 def more_than_100_classes(method: MethodClass) -> None:
@@ -223,7 +249,7 @@ def greyscale(method: MethodClass) -> None:
     _runs(STREAM + ",channels=1", method)
 
 
-CHECKS: tuple[Callable[[MethodClass], None], ...] = (
+ON_DATA: tuple[Callable[[MethodClass, Dataset], None], ...] = (
     stages_are_trainable,
     only_the_stage_moves,
     scores_have_a_column_for_each_class,
@@ -231,18 +257,32 @@ CHECKS: tuple[Callable[[MethodClass], None], ...] = (
     memory_keeps_its_budget,
     same_seed_same_weights,
     resume_is_exact,
+)
+ON_SHAPES: tuple[Callable[[MethodClass], None], ...] = (
     one_class_a_task,
     one_image_in_a_class,
     memory_smaller_than_the_classes,
+    no_memory,
     more_than_100_classes,
     uneven_tasks,
     greyscale,
 )
+STREAMS: dict[str, Callable[[], Dataset]] = {"synthetic": lambda: load_dataset(STREAM), "digits": few_digits}
+
+
+def _on(check: Callable[[MethodClass, Dataset], None], make: Callable[[], Dataset], method: MethodClass) -> None:
+    check(method, make())
+
+
+CHECKS: dict[str, Callable[[MethodClass], None]] = {
+    **{f"{c.__name__} on {name}": partial(_on, c, make) for c in ON_DATA for name, make in STREAMS.items()},
+    **{c.__name__: c for c in ON_SHAPES},
+}
 
 
 def check_method(method: MethodClass) -> None:
     """Run every check; the first that fails raises AssertionError with what is wrong."""
-    for check in CHECKS:
+    for check in CHECKS.values():
         with isolated():
             check(method)
 
@@ -257,31 +297,38 @@ class Proof:
 
 
 def verify_resume(request: Mapping[str, Any], folder: Path, *, kills: int, say: Callable[[str], None]) -> Proof:
-    """Run once to the end; then again in a process that is killed with SIGKILL at random moments and resumed."""
+    """Run once to the end; then again in a process that is killed with SIGKILL while it trains, and resumed."""
     say("running once without a stop ...")
-    started = time.monotonic()
-    whole = run(**request)
-    duration = time.monotonic() - started
-    done = 0
+    whole = run(**request, out=folder / "whole")
+    lines = len((folder / "whole" / "events.jsonl").read_text().splitlines())
+    events = folder / "run" / "events.jsonl"
     command = [sys.executable, "-c", _CHILD, repr(dict(request)), str(folder / "run")]
-    while True:
+    done = 0
+    for kill in range(kills + 1):
+        aim = random.Random(kill).uniform(kill, kill + 1) * lines / kills if kill < kills else math.inf
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            wait = 2.0 + random.uniform(0.2, 0.8) * duration / (kills + 1) if done < kills else None
-            process.wait(timeout=wait)
-            break
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            done += 1
-            say(f"killed it (process {process.pid}), {done} of {kills}; resuming ...")
+            while process.poll() is None and _count_lines(events) < aim:
+                time.sleep(0.005)
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                done += 1
+                say(f"killed process {process.pid} after {_count_lines(events)} of {lines} epochs; resuming ...")
         finally:
             process.kill()
+            process.wait()
+    changed = [] if done == kills else [f"only {done} of {kills} kills hit the run: give it more to do (--epochs)"]
     if process.returncode != 0:
-        return Proof(done, "", [f"the resumed process ended with {process.returncode}"])
+        return Proof(done, "", [*changed, f"the resumed process ended with {process.returncode}"])
     resumed = run(**request, out=folder / "run", resume=True)
-    changed = differences(without_measurements(whole), without_measurements(resumed))
+    changed += differences(without_measurements(whole), without_measurements(resumed))
+    if events.read_text() != (folder / "whole" / "events.jsonl").read_text():
+        changed.append("events.jsonl differs")
     return Proof(done, resumed["weights_sha256"], changed)
+
+
+def _count_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
 _CHILD = """

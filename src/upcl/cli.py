@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=False)
+    return Console(stderr=stderr, highlight=False, emoji=False)
 
 
 def told_plainly(command: Callable[..., None]) -> Callable[..., None]:
@@ -35,6 +35,9 @@ def told_plainly(command: Callable[..., None]) -> Callable[..., None]:
         except UpclError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(2 if isinstance(error, UserError) else 1)
+        except OSError as error:
+            click.echo(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
+            sys.exit(1)
         except KeyboardInterrupt:
             click.echo("stopped; what was saved is whole (--resume goes on with it)", err=True)
             sys.exit(130)
@@ -85,8 +88,10 @@ def demo(seed: int, out: Path | None) -> None:
         folder = out or Path(temporary)
         for name in ("finetune", "icarl", "upcl"):
             with progress_of(console, name) as watch:
-                record = run(name, "digits", tasks=5, memory="20", seed=seed, out=folder / name, watch=watch)
-            records.append(record)
+                folder_of = folder / name
+                records.append(
+                    run(name, "digits", tasks=5, memory="20", seed=seed, out=folder_of, resume=True, watch=watch)
+                )
     console.print(
         summary(records, f"digits: 5 tasks, 20 exemplars, seed {seed} (one seed); percent of the test images")
     )
@@ -137,8 +142,10 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
-    """One mapping from the config file and the options over it."""
-    from .config import parse_sizes, read_yaml
+    """One checked mapping from the config file and the options over it."""
+    from dataclasses import asdict
+
+    from .config import make_request, parse_sizes, read_yaml
 
     values: dict[str, Any] = read_yaml(config) if config else {}
     values.update({key: value for key, value in given.items() if value is not None})
@@ -146,11 +153,11 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
         values["method"] = method
     if isinstance(values.get("tasks"), str):
         values["tasks"] = parse_sizes(values["tasks"])
-    if pairs:
-        values["options"] = {**values.get("options", {}), **_split_set(pairs)}
     if "method" not in values:
         raise UserError("which method? `upcl train upcl`, or a config file with 'method: upcl'")
-    return values
+    request = asdict(make_request(values))
+    request["options"] |= _split_set(pairs)
+    return request
 
 
 @main.command()
@@ -183,8 +190,8 @@ def train(
 
     values = _request(method, pairs, config, given)
     if out is None:
-        parts = (values["method"], values.get("data", "digits"), f"seed{values.get('seed', 0)}")
-        out = Path("runs") / "-".join(re.sub(r"[^\w.=,]+", "_", str(part)) for part in parts)
+        parts = (values["method"], values["data"], f"seed{values['seed']}")
+        out = Path("runs") / "-".join(re.sub(r"[^\w.=,+]+", "_", part) for part in parts)
     console = _console()
     with progress_of(_console(stderr=True), values["method"]) as watch:
         record = run(out=out, resume=resume, device=device, watch=watch, save_seconds=save_seconds, **values)
@@ -194,8 +201,8 @@ def train(
             last, average = record["a_last"][reading], record["a_avg"][reading]
             console.print(f"{reading}: A_last {last:.2f}  A_avg {average:.2f}")
     for note in record["notes"]:
-        console.print(f"note: {note}", style="bold red")
-    console.print(f"written to {out}", soft_wrap=True)
+        console.print(f"note: {note}", style="bold red", markup=False)
+    console.print(f"written to {out}", soft_wrap=True, markup=False)
 
 
 @main.command()
@@ -204,12 +211,13 @@ def methods() -> None:
     """List the methods."""
     from rich.table import Table
 
-    from .methods import METHODS
+    from .methods import METHODS, VARIANTS
 
-    table = Table("name", "method", "what it does", "exemplars")
+    console, table = _console(), Table("name", "method", "what it does", "exemplars")
     for name, method in METHODS.items():
         table.add_row(name, method.title, method.idea, "yes" if method.uses_memory else "no")
-    _console().print(table)
+    console.print(table)
+    console.print(f"rows of the paper's ablation, trained by name too: {', '.join(VARIANTS)}")
 
 
 @main.command()
@@ -237,8 +245,14 @@ def show(method: str) -> None:
     console, found = _console(), find_method(method)
     console.print(f"[bold]{found.title}[/bold]: {found.idea}")
     console.print(f"paper: {found.paper}")
-    needs = [word for word, needed in (("exemplars", found.uses_memory), ("a teacher", found.uses_teacher)) if needed]
-    console.print(f"needs: {' and '.join(needs) or 'nothing of the past'}")
+    needs = {
+        "exemplars": found.needs_exemplars,
+        "exemplars (works without, but badly)": found.uses_memory and not found.needs_exemplars,
+        "a frozen copy of the last network": found.uses_teacher,
+        "the number of classes in advance": found.needs_total,
+    }
+    console.print(f"needs: {', '.join(word for word, needed in needs.items() if needed) or 'nothing of the past'}")
+    console.print(f"differs from the papers: {found.differs or 'nothing known'}")
     console.print("fields (--set FIELD=VALUE):")
     for line in describe_fields(found):
         console.print(line)
@@ -246,16 +260,16 @@ def show(method: str) -> None:
 
 
 @main.command()
-@click.argument("method", default="upcl")
+@click.argument("method", required=False)
 @run_options
 @click.option("--kills", default=3, show_default=True, help="How often the run is killed on its way.")
 @told_plainly
-def verify_resume(method: str, pairs: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
-    """Prove on this machine that a run killed with kill -9 and resumed ends like one that was never stopped."""
+def verify_resume(method: str | None, pairs: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
+    """Prove on this machine that a run of METHOD killed with kill -9 and resumed ends like one never stopped."""
     from .checks import verify_resume as verify
 
     console = _console()
-    values = _request(method, pairs, config, given)
+    values = _request(method if method or config else "upcl", pairs, config, given)
     with tempfile.TemporaryDirectory() as folder:
         proof = verify(values, Path(folder), kills=kills, say=console.print)
     if proof.differences:

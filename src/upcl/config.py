@@ -6,19 +6,22 @@ import dataclasses
 import hashlib
 import importlib.util
 import json
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import pydantic
 import yaml
+from annotated_types import Ge, Lt
 
 from .core import Count, Fraction, Natural, Recipe, Recipes, option
-from .data import Dataset, load_dataset
+from .data import Dataset
 from .errors import UserError, unknown
 from .memory import Budget, Selection, Sharing
-from .methods import METHODS, Method
+from .methods import METHODS, VARIANTS, Method, MethodClass
 from .nets import BACKBONES
 from .protocol import PROTOCOLS, Select, split_classes
 from .recipes import RECIPES
@@ -34,7 +37,7 @@ class Request:
     memory: str | None = option(None, "exemplars: 2000, 20/class or 50MB")
     exemplars: Selection = option("herding", "how exemplars are chosen: herding, random or closest")
     seed: Count = option(0, "drives initialisation and sampling")
-    order_seed: Count = option(1993, "drives the class order")
+    order_seed: Annotated[int, Ge(0), Lt(2**32)] = option(1993, "drives the class order")
     epochs: Natural | None = option(None, "epochs of each task; milestones and warm-ups scale with it")
     backbone: str | None = option(None, "the network that makes features")
     recipe: str | None = option(None, "own (the method's), paper (one for all) or quick")
@@ -65,6 +68,7 @@ class RunConfig:
     protocol: str
     select: Select
     validation: float
+    transform: str
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
@@ -78,18 +82,21 @@ class RunConfig:
         return Budget.parse(self.memory, self.sharing)
 
 
-def find_method(name: str) -> type[Method[Any]]:
+def find_method(name: str) -> MethodClass:
     """A method by its name, or from `FILE.py:Class`."""
     path, colon, attribute = name.rpartition(":")
     if not colon:
+        if name in VARIANTS:
+            return VARIANTS[name].method
         if name not in METHODS:
-            raise unknown("method", name, METHODS)
+            raise unknown("method", name, [*METHODS, *VARIANTS])
         return METHODS[name]
-    if not Path(path).is_file():
-        raise UserError(f"method '{name}': there is no file {path}")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if not Path(path).is_file() or not path.endswith(".py"):
+        raise UserError(f"method '{name}': there is no Python file {path}")
+    spec = importlib.util.spec_from_file_location(f"upcl_outside_{Path(path).stem}", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look up the annotations
     spec.loader.exec_module(module)
     method = getattr(module, attribute, None)
     if not (isinstance(method, type) and issubclass(method, Method)):
@@ -121,9 +128,9 @@ def check(cls: type[Any], values: Mapping[str, Any], what: str) -> dict[str, Any
 
 
 def _plain(value: Any) -> Any:
-    """Numbers as text, so that `1` fits a choice named '1' as well as a number; `[1, 2]` as a list."""
-    if isinstance(value, str) and value.startswith("["):
-        return yaml.safe_load(value)
+    """Numbers as text, so that `1` fits a choice named '1' as well as a number; `[1, 2]` and `1,2` as a list."""
+    if isinstance(value, str) and re.fullmatch(r"\[.*\]|[\d\s]+(,[\d\s]*)+", value):
+        return [part.strip() for part in value.strip("[]").split(",") if part.strip()]
     return str(value) if isinstance(value, int | float) else value
 
 
@@ -145,16 +152,17 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def resolve(request: Request, dataset: Dataset, method: type[Method[Any]]) -> RunConfig:
+def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfig:
     """Fill in what the data set, the method and the protocol decide; check everything before anything runs."""
     if request.protocol not in PROTOCOLS:
         raise unknown("protocol", request.protocol, PROTOCOLS)
     choices = PROTOCOLS[request.protocol]
-    backbone = request.backbone or dataset.backbone
+    backbone = dataset.backbone if request.backbone is None else request.backbone
     if backbone not in BACKBONES:
         raise unknown("backbone", backbone, BACKBONES)
     select = request.select or choices.select
-    memory = request.memory or dataset.memory
+    memory = dataset.memory if request.memory is None else request.memory
+    tasks = dataset.tasks if request.tasks is None else request.tasks
     Budget.parse(memory)
     options: dict[str, dict[str, Any]] = {"recipe": {}, "first": {}, "later": {}, "method": {}}
     for key, value in request.options.items():
@@ -162,14 +170,19 @@ def resolve(request: Request, dataset: Dataset, method: type[Method[Any]]) -> Ru
         if dot and part not in ("recipe", "first", "later"):
             raise unknown("option", part, ["recipe", "first", "later"])
         options[part if dot else "method"][name if dot else key] = value
-    official = method.official if choices.official else {}
-    instance = method(**{**official, **check(method, options["method"], f"option of {method.name}")})
+    presets = {
+        **(method.official if choices.official else {}),
+        **(VARIANTS[request.method].options if request.method in VARIANTS else {}),
+    }
+    instance = method(**{**presets, **check(method, options["method"], f"option of {method.name}")})
+    if method.needs_exemplars and Budget.parse(memory).amount == 0:
+        raise UserError(f"{method.title} needs exemplars: give it a memory, such as --memory 20/class")
     return RunConfig(
         method=request.method,
         options={name: getattr(instance, name) for name in fields_of(method)},
         data=dataset.name,
         data_sha256=dataset.fingerprint(),
-        task_sizes=tuple(split_classes(len(dataset.classes), request.tasks or dataset.tasks)),
+        task_sizes=tuple(split_classes(len(dataset.classes), tasks)),
         order_seed=request.order_seed,
         seed=request.seed,
         memory=memory,
@@ -180,6 +193,7 @@ def resolve(request: Request, dataset: Dataset, method: type[Method[Any]]) -> Ru
         protocol=request.protocol,
         select=select,
         validation=_validation(request.validation, select),
+        transform=repr(dataset.transform),
     )
 
 
@@ -193,8 +207,8 @@ def _validation(fraction: float | None, select: Select) -> float:
     return 0.1 if fraction is None else fraction
 
 
-def _recipes(request: Request, dataset: Dataset, method: type[Method[Any]], options: Mapping[str, Any]) -> Recipes:
-    name = request.recipe or dataset.recipe
+def _recipes(request: Request, dataset: Dataset, method: MethodClass, options: Mapping[str, Any]) -> Recipes:
+    name = dataset.recipe if request.recipe is None else request.recipe
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
     recipes = RECIPES[name] or method.recipes
@@ -216,12 +230,6 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
         keys = [*old, *(key for key in new if key not in old)]
         return [line for k in keys for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)]
     return [] if old == new else [f"{path}: {old!r} there, {new!r} now"]
-
-
-def load_request(values: Mapping[str, Any]) -> tuple[Request, Dataset, type[Method[Any]]]:
-    """Check a request given as plain values and find its data set and method."""
-    request = make_request(values)
-    return request, load_dataset(request.data), find_method(request.method)
 
 
 def parse_sizes(text: str) -> int | Sequence[int]:

@@ -17,8 +17,9 @@ Losses = dict[str, Tensor]
 
 Count = Annotated[int, Ge(0)]
 Natural = Annotated[int, Gt(0)]
-Positive = Annotated[float, Gt(0)]
-NonNegative = Annotated[float, Ge(0)]
+Finite = Annotated[float, Gt(-math.inf), Lt(math.inf)]
+Positive = Annotated[float, Gt(0), Lt(math.inf)]
+NonNegative = Annotated[float, Ge(0), Lt(math.inf)]
 Fraction = Annotated[float, Ge(0), Lt(1)]
 
 
@@ -37,6 +38,7 @@ class Samples:
     def __post_init__(self) -> None:
         if len(self.inputs) != len(self.labels):
             raise ValueError(f"{len(self.inputs)} inputs but {len(self.labels)} labels")
+        object.__setattr__(self, "labels", self.labels.long())
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -106,17 +108,18 @@ class Recipe:
     """How one stage is optimised: SGD with a rate that is a pure function of the step, so it has no state to save."""
 
     epochs: Natural = option(170, "passes over the stage's data")
-    batch_size: Natural = option(128, "images a step; the last batch may be smaller")
+    batch_size: Annotated[int, Ge(2)] = option(128, "images a step; the last batch may be smaller")
     lr: Positive = option(0.1, "learning rate (its top, for one-cycle)")
     momentum: Fraction = option(0.9, "momentum of SGD")
     weight_decay: NonNegative = option(5e-4, "L2 penalty on all trained parameters")
     schedule: Schedule = option("step", "'step' at the milestones, 'cosine' by epoch, or 'one-cycle' by step")
     milestones: tuple[int, ...] = option((), "epoch indices at which 'step' multiplies the rate by gamma")
     gamma: Positive = option(0.1, "factor of each milestone")
+    clip: NonNegative = option(0.0, "largest norm of the gradient; 0: no limit")
 
     def scaled(self, epochs: int) -> Recipe:
         """The same course in another number of epochs: milestones move in proportion."""
-        milestones = tuple(round(m * epochs / self.epochs) for m in self.milestones)
+        milestones = tuple(max(1, round(m * epochs / self.epochs)) for m in self.milestones)
         return dataclasses.replace(self, epochs=epochs, milestones=milestones)
 
     def rate(self, epoch: int, step: int, steps: int) -> float:

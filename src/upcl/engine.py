@@ -47,10 +47,13 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
-        torch.empty(0, device=name)
+        device = torch.device(name)
+        torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UserError(f"device '{name}' cannot be used here: {str(error).splitlines()[0]}") from None
-    return torch.device(name)
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise UserError(f"device '{name}' cannot be used here: choose auto, cpu, cuda or mps")
+    return device
 
 
 def fit(
@@ -92,6 +95,8 @@ def fit(
                     group["lr"] = lr
                 optimizer.zero_grad(set_to_none=True)
                 torch.stack(list(losses.values())).sum().backward()
+                if recipe.clip:
+                    nn.utils.clip_grad_norm_(stage.params, recipe.clip)
                 optimizer.step()
                 for name, value in losses.items():
                     totals[name] = totals.get(name, 0) + value.detach() * len(index)

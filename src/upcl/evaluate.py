@@ -34,8 +34,8 @@ class _Counter:
     def add(self, scores: Tensor, labels: Tensor) -> None:
         cells = labels * self.num_classes + scores.argmax(1)
         self.confusion += torch.bincount(cells, minlength=len(self.confusion))
-        top = scores.topk(min(TOP, self.num_classes), 1).indices
-        hit = (top == labels[:, None]).any(1)
+        top = scores.topk(min(TOP, self.num_classes), 1)
+        hit = ((top.indices == labels[:, None]) & (top.values > -torch.inf)).any(1)
         self.top5 += torch.bincount(labels[hit], minlength=self.num_classes)
 
     def reading(self) -> Reading:

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,12 @@ from .errors import CheckpointError
 
 MAGIC = "upcl-checkpoint"
 VERSION = 1
+PARTIAL = ".partial"
 
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write beside the target, flush to disk, rename over it: a kill at any moment leaves the old file or the new."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f"{path.name}{PARTIAL}")
     with open(partial, "wb") as file:
         file.write(content)
         file.flush()
@@ -51,8 +53,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if hashlib.sha256(body).hexdigest() != words[2]:
         raise CheckpointError(f"{path} is damaged or was altered: its content does not match its digest")
     try:
-        state = torch.load(io.BytesIO(body), weights_only=True)
-    except Exception as error:  # torch raises many kinds; each means that the file is not ours
+        state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
         raise CheckpointError(f"{path} holds more than tensors and plain values; it was not loaded") from error
     if not isinstance(state, dict):
         raise CheckpointError(f"{path} does not hold the state of a run")

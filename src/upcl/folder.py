@@ -10,7 +10,6 @@ checkpoints/task-T-stage-S.pt   a stage of the open task: after its last saved e
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from .config import RunConfig, differences
 from .errors import CheckpointError, UserError
-from .files import load_checkpoint, save_checkpoint, write_atomic, write_json
+from .files import PARTIAL, load_checkpoint, save_checkpoint, write_atomic, write_json
 
 Position = tuple[int, int, int]
 """Task, stage, epoch."""
@@ -38,6 +37,7 @@ class RunFolder:
         self._lock = FileLock(path / ".lock", timeout=0)
 
     def __enter__(self) -> RunFolder:
+        self._look()
         self.path.mkdir(parents=True, exist_ok=True)
         try:
             self._lock.acquire()
@@ -53,16 +53,24 @@ class RunFolder:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def _claim(self) -> None:
-        """Take an empty folder, or one that belongs to this very config when resuming."""
-        foreign = [p for p in self.path.iterdir() if p.name not in {".lock"} and not p.name.endswith(".partial")]
-        config_file = self.path / "config.json"
-        if not foreign:
-            write_json(config_file, self.config.to_json())
-        elif not self.resume:
-            raise UserError(f"{self.path} is not empty: add --resume to go on with its run, or choose another --out")
-        elif not config_file.exists():
+    def _look(self) -> bool:
+        """Whether there is a run to go on with; refuse a folder that is neither empty nor ours, leaving it as it is."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"{self.path} is a file: choose another --out")
+        content = [p.name for p in self.path.iterdir()] if self.path.exists() else []
+        if all(name == ".lock" or name.endswith(PARTIAL) for name in content):
+            return False
+        if "config.json" not in content:
             raise UserError(f"{self.path} is not empty and holds no run: choose another --out")
+        if not self.resume:
+            raise UserError(f"{self.path} holds a run: add --resume to go on with it, or choose another --out")
+        return True
+
+    def _claim(self) -> None:
+        """Take an empty folder, or one whose run has this very config."""
+        config_file = self.path / "config.json"
+        if not self._look():
+            write_json(config_file, self.config.to_json())
         else:
             try:
                 stored = json.loads(config_file.read_text())
@@ -72,6 +80,8 @@ class RunFolder:
                 raise UserError(f"{self.path} holds a run with another config:\n  " + "\n  ".join(changes))
         (self.path / "checkpoints").mkdir(exist_ok=True)
         (self.path / "events.jsonl").touch()
+        for partial in self.path.rglob(f"*{PARTIAL}"):
+            partial.unlink()
 
     def _checkpoint(self, task: int, stage: int | None = None) -> Path:
         suffix = "" if stage is None else f"-stage-{stage}"
@@ -81,14 +91,19 @@ class RunFolder:
         """The state after the last finished task."""
         for task in reversed(range(num_tasks)):
             if self._checkpoint(task).exists():
-                return self._load(self._checkpoint(task))
+                state = self._load(self._checkpoint(task))
+                self._drop_replaced(task)
+                return state
         return None
 
     def save_task(self, task: int, state: Mapping[str, Any]) -> None:
         """Store the state after a task; only then drop what it replaces."""
         self._save(self._checkpoint(task), state)
+        self._drop_replaced(task)
+
+    def _drop_replaced(self, task: int) -> None:
         for path in (self.path / "checkpoints").iterdir():
-            if path != self._checkpoint(task):
+            if path != self._checkpoint(task) and int(path.stem.split("-")[1]) <= task:
                 path.unlink()
 
     def open_stage(self, task: int, stage: int) -> dict[str, Any] | None:
@@ -105,20 +120,22 @@ class RunFolder:
         return time.monotonic() - self._saved_at >= self.save_seconds
 
     def _save(self, path: Path, state: Mapping[str, Any]) -> None:
-        save_checkpoint(path, {"config_digest": self.config.digest(), **state})
+        save_checkpoint(path, {"config_digest": self.config.digest(), "file": path.name, **state})
         self._saved_at = time.monotonic()
 
     def _load(self, path: Path) -> dict[str, Any]:
         state = load_checkpoint(path)
         if state.get("config_digest") != self.config.digest():
             raise CheckpointError(f"{path} belongs to another run: its config digest differs")
+        if state["file"] != path.name:
+            raise CheckpointError(f"{path} was written as {state['file']}: put it back under that name")
         return state
 
     def forget_events_from(self, position: Position) -> None:
         """Drop the lines of epochs that will be trained again, and a last line cut by a kill."""
         path = self.path / "events.jsonl"
         kept = []
-        for line in path.read_text().splitlines():
+        for line in path.read_text(errors="replace").splitlines():
             try:
                 event = json.loads(line)
             except ValueError:
@@ -134,5 +151,10 @@ class RunFolder:
     def write_record(self, record: Mapping[str, Any]) -> None:
         write_json(self.path / "record.json", record)
 
-    def delete(self) -> None:
-        shutil.rmtree(self.path)
+    def finished_record(self) -> dict[str, Any] | None:
+        """The record, if the run is over: it is not written again."""
+        try:
+            record: dict[str, Any] = json.loads((self.path / "record.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return record if record.get("finished") and record.get("config_digest") == self.config.digest() else None

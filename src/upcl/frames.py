@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import torch
+import torch.nn.functional as F
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
@@ -30,11 +34,131 @@ def extend_orthonormal(frame: Tensor, num_new: int) -> Tensor:
     """`num_new` random rows that extend an orthonormal frame (k x d). The rows of the frame are not touched."""
     dim = frame.shape[1]
     if len(frame) + num_new > dim:
-        raise UserError(
-            f"{len(frame) + num_new} orthonormal prototypes do not fit in {dim} feature dimensions: "
-            f"use a backbone with more features, or a projector (--set projector={len(frame) + num_new})"
-        )
+        raise UserError(f"{len(frame) + num_new} orthonormal rows do not fit in {dim} dimensions")
     return orthonormalise(torch.randn(num_new, dim, dtype=torch.float64), frame)
+
+
+def extend_gaussian(frame: Tensor, num_new: int) -> Tensor:
+    """Independent uniform directions (Muller): Gaussian rows, normalised."""
+    return F.normalize(torch.randn(num_new, frame.shape[1], dtype=torch.float64)).to(frame.dtype)
+
+
+def extend_uniform(frame: Tensor, num_new: int) -> Tensor:
+    """Rows as far from all others as can be had without moving the old ones, for any number of classes.
+
+    Up to d rows: orthonormal (the paper). Up to 2d: the opposites of the first d, whose largest cosine is still 0, the
+    least that more than d + 1 vectors can have (Rankin). Beyond: repulsion, with the old rows fixed.
+    """
+    dim, rows = frame.shape[1], frame
+    orthonormal = min(num_new, max(dim - len(frame), 0))
+    rows = torch.cat([rows, extend_orthonormal(rows[:dim], orthonormal)]) if orthonormal else rows
+    opposite = min(len(frame) + num_new, 2 * dim) - len(rows)
+    rows = torch.cat([rows, -rows[len(rows) - dim :][:opposite]]) if opposite > 0 else rows
+    left = len(frame) + num_new - len(rows)
+    rows = torch.cat([rows, repel(rows, left)]) if left else rows
+    return rows[len(frame) :]
+
+
+GrowFrame = Callable[[Tensor, int], Tensor]
+"""Makes new rows for a frame (k x d), given how many."""
+
+REPULSION_STEPS = 200
+
+
+def repel(frame: Tensor, num_new: int) -> Tensor:
+    """New rows whose largest cosine to each other and to the fixed frame is small.
+
+    Descends on mean_i log sum_j exp(beta w_i . w_j) along the sphere while beta rises from 4 to 200, so that it ends at
+    the largest cosine alone; the best rows on the way are kept.
+    """
+    fixed = frame.double()
+    rows = F.normalize(torch.randn(num_new, frame.shape[1], dtype=torch.float64))
+    itself = torch.arange(num_new)
+    best, smallest = rows, torch.inf
+    for step in range(REPULSION_STEPS):
+        progress = step / REPULSION_STEPS
+        everything = torch.cat([fixed, rows])
+        cosines = rows @ everything.T
+        cosines[itself, itself + len(fixed)] = -torch.inf
+        largest = float(cosines.max())
+        if largest < smallest:
+            best, smallest = rows, largest
+        push = (4 * 50**progress * cosines).softmax(1)
+        gradient = push @ everything + push[:, len(fixed) :].T @ rows
+        tangent = gradient - (gradient * rows).sum(1, keepdim=True) * rows
+        rows = F.normalize(rows - (0.5 * (1 - progress) + 0.002) * tangent)
+    return best.to(frame.dtype)
+
+
+def simplex(num: int, dim: int) -> Tensor:
+    """Simplex equiangular tight frame (num x dim): every pair has cosine -1/(num - 1)."""
+    if num > dim:
+        raise UserError(f"a simplex of {num} classes does not fit in {dim} feature dimensions: use a larger backbone")
+    basis = orthonormalise(torch.randn(num, dim, dtype=torch.float64), torch.empty(0, dim, dtype=torch.float64))
+    return simplex_in(basis).float()
+
+
+def simplex_in(basis: Tensor) -> Tensor:
+    """The simplex spanned by the rows of an orthonormal basis (K x d)."""
+    num = len(basis)
+    if num == 1:
+        return basis
+    centring = torch.eye(num, dtype=basis.dtype) - 1 / num
+    corners: Tensor = (num / (num - 1)) ** 0.5 * centring @ basis
+    return corners
+
+
+def minimum_energy(
+    num: int, dim: int, *, power: float = 2.0, steps: int = 200, rate: float = 50.0, averaged: bool = False
+) -> Tensor:
+    """Rows of least hyperspherical energy sum_{i<j} |w_i - w_j|^-power (power 0: -log), by descent with momentum.
+
+    `averaged` divides the energy by the number of pairs, as in the uniformity figure: each row's gradient then falls
+    with 1/num and many rows do not converge. Otherwise the rate is scaled so that they do.
+    """
+    rows, velocity = F.normalize(torch.randn(num, dim)), torch.zeros(num, dim)
+    scale = rate / (num * (num - 1) / 2) if averaged else rate / (50 * num)
+    for _ in range(steps):
+        unit = F.normalize(rows)
+        squared = (2 - 2 * unit @ unit.T).clamp(min=1e-6).fill_diagonal_(torch.inf)
+        strength = squared ** (-power / 2 - 1) * (power if power else 1.0)
+        pull = strength @ unit - strength.sum(1, keepdim=True) * unit
+        tangent = pull - (pull * unit).sum(1, keepdim=True) * unit
+        velocity = 0.9 * velocity + tangent / rows.norm(dim=1, keepdim=True)
+        rows = rows - scale * velocity
+    return F.normalize(rows)
+
+
+def energy(frame: Tensor, power: float = 2.0) -> float:
+    """Hyperspherical energy averaged over pairs."""
+    upper = torch.triu_indices(len(frame), len(frame), 1)
+    squared = 2 - 2 * (frame @ frame.T)[upper[0], upper[1]]
+    return float((squared ** (-power / 2) if power else -squared.log() / 2).mean())
+
+
+def largest_cosine(frame: Tensor) -> float:
+    """Of all pairs of rows: 1 minus the "minimum cosine distance" of the uniformity figure."""
+    cosines = frame.double() @ frame.double().T
+    return float(cosines.fill_diagonal_(-torch.inf).max())
+
+
+def welch_bound(num: int, dim: int) -> float:
+    """No set of `num` unit vectors has a smaller largest |cosine| than this (0 while they fit)."""
+    return ((num - dim) / (dim * (num - 1))) ** 0.5 if num > dim else 0.0
+
+
+def sinkhorn(cost: Tensor, regularisation: float, iterations: int = 500) -> Tensor:
+    """Entropic optimal transport between uniform marginals, in the log domain: the plan (n x m), mass 1."""
+    num, other = cost.shape
+    kernel = -cost.double() / regularisation
+    log_row = -math.log(num) * torch.ones(num, 1, dtype=torch.float64, device=cost.device)
+    log_column = -math.log(other) * torch.ones(1, other, dtype=torch.float64, device=cost.device)
+    left = torch.zeros_like(log_row)
+    right = torch.zeros_like(log_column)
+    for _ in range(iterations):
+        right = log_column - (kernel + left).logsumexp(0, keepdim=True)
+        left = log_row - (kernel + right).logsumexp(1, keepdim=True)
+    return (kernel + left + right).exp().to(cost.dtype)
 
 
 def is_best_assignment(similarity: Tensor, assignment: Tensor) -> Tensor:

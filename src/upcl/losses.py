@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -51,6 +53,99 @@ def prototype_contrast(cosines: Tensor, labels: Tensor, tau: float, margin: Tens
     return F.cross_entropy(logits if margin is None else logits + margin, labels)
 
 
-def target_margin(labels: Tensor, num_classes: int, margin: float) -> Tensor:
-    """-margin on the target's entry, 0 elsewhere (AM-softmax), as B x C."""
-    return -margin * F.one_hot(labels, num_classes).float()
+def target_margin(labels: Tensor, num_classes: int, margins: Tensor | float) -> Tensor:
+    """-margin on the target's entry, 0 elsewhere (AM-softmax), as B x C; one margin for all or one for each class."""
+    if isinstance(margins, Tensor):
+        margins = margins[labels][:, None]
+    return -margins * F.one_hot(labels, num_classes).float()
+
+
+Margin = Literal["prior", "paper_literal", "fixed", "columns", "none"]
+
+
+def margin_of(
+    kind: Margin, labels: Tensor, counts: Tensor, num_old: int, scale: Tensor | float, sizes: tuple[float, float]
+) -> Tensor | None:
+    """What a margin adds to the logits scale * cos; `sizes` are those of old and of new classes.
+
+    prior: log p. paper_literal: scale * log p. fixed: scale * (new) size off the target. columns: scale * size off each
+    column.
+    """
+    old, new = sizes
+    if kind == "prior":
+        return log_prior(counts)
+    if kind == "paper_literal":
+        return scale * log_prior(counts)
+    if kind == "fixed":
+        return scale * target_margin(labels, len(counts), new)
+    if kind == "columns":
+        is_old = torch.arange(len(counts), device=counts.device) < num_old
+        return -scale * torch.where(is_old, old, new)
+    return None
+
+
+def focal(scores: Tensor, labels: Tensor, gamma: float) -> Tensor:
+    """Mean of (1 - p_y)^gamma (-log p_y): easy images count less (Lin et al.)."""
+    log_p = scores.log_softmax(1).gather(1, labels[:, None])[:, 0]
+    return -((1 - log_p.exp()) ** gamma * log_p).mean()
+
+
+def ldam_margins(counts: Tensor, largest: float) -> Tensor:
+    """n_k^(-1/4), scaled so that the rarest class gets the largest margin (Cao et al.); absent counts as one."""
+    margins = counts.clamp(min=1).float() ** -0.25
+    return margins * (largest / margins.max())
+
+
+def effective_weights(counts: Tensor, beta: float) -> Tensor:
+    """Class weights (1 - beta) / (1 - beta^n_k), scaled to sum to the number of classes (deferred re-weighting)."""
+    weights = (1 - beta) / (1 - beta ** counts.clamp(min=1).float())
+    return weights / weights.sum() * len(counts)
+
+
+def margin_ranking(
+    cosines: Tensor, labels: Tensor, num_old: int, *, rivals: int, margin: float, reduction: Literal["mean", "sum"]
+) -> Tensor:
+    """LUCIR: an image of an old class keeps its cosine `margin` above those of its nearest new classes.
+
+    `mean` averages over old images and rivals (official code), `sum` sums over the rivals (paper). Images of new
+    classes do not count; without any old image the loss is zero.
+    """
+    own = cosines.gather(1, labels[:, None])
+    nearest = cosines[:, num_old:].topk(min(rivals, cosines.shape[1] - num_old), 1).values
+    is_old = (labels < num_old).to(cosines.dtype)
+    hinge = (margin - own + nearest).clamp(min=0)
+    per_image = hinge.mean(1) if reduction == "mean" else hinge.sum(1)
+    return (per_image * is_old).sum() / is_old.sum().clamp(min=1)
+
+
+def decorrelation(unit: Tensor, labels: Tensor, form: Literal["code", "paper"]) -> Tensor:
+    """CwD: how much the features of one class go together, over the classes with at least two images in the batch.
+
+    With X_c the centred features of class c over their unbiased deviation and R_c = X_c' X_c: `code` is the mean
+    squared off-diagonal of R_c, summed over classes and divided by the images used; `paper` the class mean of
+    |R_c/(n-1)|^2/d^2. |R_c|^2 is read off the Gram matrix of the images, so that no d x d matrix is built.
+    """
+    classes, member = labels.unique(return_inverse=True)
+    of = F.one_hot(member, len(classes)).to(unit.dtype)
+    num = of.sum(0)
+    used = num >= 2
+    centred = unit - (of.T @ unit / num[:, None])[member]
+    variance = of.T @ centred.square() / (num - 1).clamp(min=1)[:, None]
+    rows = centred / (variance + 1e-8).sqrt()[member]
+    gram = (rows @ rows.T).square() * (member[:, None] == member[None, :])
+    whole = of.T @ gram.sum(1)
+    dim = unit.shape[1]
+    if form == "paper":
+        per_class = whole / (num - 1).clamp(min=1).square() / dim**2
+        mean: Tensor = (per_class * used).sum() / used.sum().clamp(min=1)
+        return mean
+    diagonal = (of.T @ rows.square()).square().sum(1)
+    per_class = (whole - diagonal) / (dim**2 - dim)
+    per_image: Tensor = (per_class * used).sum() / (num * used).sum().clamp(min=1)
+    return per_image
+
+
+def dot_regression(unit: Tensor, targets: Tensor, counted: Tensor | None = None) -> Tensor:
+    """Half the mean of (v . w - 1)^2 over the images, or over the counted ones (NCCIL)."""
+    squares = ((unit * targets).sum(1) - 1).square() / 2
+    return squares.mean() if counted is None else (squares * counted).sum() / counted.sum().clamp(min=1)

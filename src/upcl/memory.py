@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -46,8 +47,12 @@ class Budget:
             return Budget(amount, "images/class", sharing)
         return Budget(amount * BYTES[unit], "bytes", sharing)
 
-    def total(self, image_bytes: int) -> int:
-        """Images in all that the budget allows (not for budgets by class or without limit)."""
+    def slots(self, num_classes: int, image_bytes: int) -> int:
+        """Images in all that the budget allows (of a budget without limit: one a class at least)."""
+        if self.unit == "images/class":
+            return self.amount * num_classes
+        if self.unit == "everything":
+            return num_classes
         return self.amount // image_bytes if self.unit == "bytes" else self.amount
 
     def quotas(self, available: Sequence[int], image_bytes: int) -> list[int]:
@@ -56,7 +61,7 @@ class Budget:
             return list(available)
         if self.unit == "images/class":
             return [min(self.amount, images) for images in available]
-        total = self.total(image_bytes)
+        total = self.slots(len(available), image_bytes)
         if self.sharing == "floor":
             return [min(total // max(len(available), 1), images) for images in available]
         return share_out(total, available)
@@ -76,17 +81,19 @@ def share_out(total: int, available: Sequence[int]) -> list[int]:
 
 
 TIE = 1e-12
+LARGE = 4096
 
 
 def herd(unit: Tensor, num: int) -> Tensor:
     """Herding: greedily pick rows of `unit` (n x d) whose running mean stays nearest the mean of all rows.
 
     ||mu - (S + v_i)/k||^2 differs between candidates only by (2 S.v_i + |v_i|^2)/k^2 - 2 mu.v_i/k; S.v_i follows from
-    one column of the Gram matrix for each pick. Ties, within rounding, go to the lowest index.
+    one column of the Gram matrix for each pick, of the whole matrix where it is small enough to keep. Ties, within
+    rounding, go to the lowest index.
     """
     rows = unit.double()
-    gram = rows @ rows.T
-    to_mean, own = gram.mean(1), gram.diagonal()
+    gram = rows @ rows.T if len(rows) <= LARGE else None
+    to_mean, own = rows @ rows.mean(0), rows.square().sum(1)
     to_sum = torch.zeros_like(own)
     taken = torch.zeros_like(own)
     picks = torch.empty(min(num, len(rows)), dtype=torch.int64, device=unit.device)
@@ -95,7 +102,7 @@ def herd(unit: Tensor, num: int) -> Tensor:
         pick = (cost <= cost.amin() + TIE).byte().argmax()
         picks[k - 1] = pick
         taken[pick] = torch.inf
-        to_sum += gram[pick]
+        to_sum += rows @ rows[pick] if gram is None else gram[pick]
     return picks
 
 
@@ -122,7 +129,7 @@ class Memory:
     def __init__(self, budget: Budget, selection: Selection, image_shape: Sequence[int]) -> None:
         self.budget = budget
         self.selection = selection
-        self.image_bytes = int(torch.tensor(image_shape).prod())
+        self.image_bytes = math.prod(image_shape)
         self.samples = Samples(torch.empty(0, *image_shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
 
     def update(self, task: Task, extract: Callable[[Samples], Tensor]) -> None:

@@ -24,15 +24,12 @@ class Choices:
 
     select: Select
     sharing: Sharing
-    official: bool
-    about: str
+    official: bool  # the fields that methods bring as `official`
 
 
 PROTOCOLS: dict[str, Choices] = {
-    "honest": Choices("last", "exact", False, "the model of a task is the one after its last epoch; exact budgets"),
-    "paper": Choices(
-        "test", "floor", True, "the official code's choices: best TEST epoch, floor(M / classes), its defects"
-    ),
+    "honest": Choices(select="last", sharing="exact", official=False),
+    "paper": Choices(select="test", sharing="floor", official=True),
 }
 
 
@@ -66,6 +63,11 @@ class Protocol:
         held_out = _hold_out(train.labels, validation, order_seed)
         self._test = Samples(dataset.test.inputs, position[dataset.test.labels])
         self._validation = train[held_out]
+        if validation and int(self._validation.counts(len(self.order)).min()) == 0:
+            smallest = int(train.counts(len(self.order)).min())
+            raise UserError(
+                f"validation {validation} of a class with {smallest} images holds none out: raise the share"
+            )
         self._train = train[~held_out]
 
     def __len__(self) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,20 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .config import RunConfig, find_method, make_request, resolve
+from .config import RunConfig, differences, find_method, make_request, resolve
 from .core import Stage, Task
 from .data import Dataset, load_dataset
 from .engine import EpochEnd, Selector, State, choose_device, fit
-from .errors import TrainingError
 from .evaluate import evaluate, head_accuracy
 from .folder import RunFolder
-from .memory import Budget
-from .methods import Method, Setting
+from .methods import MethodClass, Setting
 from .metrics import imbalance_ratio
-from .nets import make_backbone
 from .protocol import Protocol
 from .records import Record, TaskResult, describe, environment, make_record
 from .seeding import isolated, seed_all
+from .usage import peak_mb, reset_peak
 
 SAVE_SECONDS = 30.0
 
@@ -52,7 +49,7 @@ Watch = Callable[[Progress], None]
 
 
 def run(
-    method: str | type[Method[Any]] = "upcl",
+    method: str | MethodClass = "upcl",
     data: str | Dataset = "digits",
     *,
     out: str | Path | None = None,
@@ -78,13 +75,10 @@ def run(
     asked = make_request({"method": method_name, "data": dataset.name, **request})
     config = resolve(asked, dataset, method_class)
     chosen = choose_device(device)
-    with (
-        _place(out) as path,
-        isolated(),
-        _reproducible(chosen),
-        RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder,
-    ):
-        return Run(config, dataset, method_class, folder, chosen, watch).record()
+    with _place(out) as path, isolated(), _reproducible(chosen):
+        prepared = Run(config, dataset, method_class, chosen, watch)
+        with RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder:
+            return prepared.record(folder)
 
 
 @contextmanager
@@ -103,18 +97,19 @@ def _reproducible(device: torch.device) -> Iterator[None]:
         yield
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    before = torch.are_deterministic_algorithms_enabled()
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def make_setting(config: RunConfig, dataset: Dataset, device: torch.device) -> Setting:
     """What stands around a method in this run."""
     return Setting(
-        make_backbone=partial(make_backbone, config.backbone, dataset.channels),
+        backbone=config.backbone,
+        channels=dataset.channels,
         transform=dataset.transform,
         recipes=config.recipes,
         budget=config.budget,
@@ -137,29 +132,31 @@ class Clock:
 
 
 class Run:
-    """One run in its folder."""
+    """One run: prepared before its folder is touched, so that what cannot work leaves nothing behind."""
+
+    folder: RunFolder
 
     def __init__(
-        self,
-        config: RunConfig,
-        dataset: Dataset,
-        method: type[Method[Any]],
-        folder: RunFolder,
-        device: torch.device,
-        watch: Watch | None,
+        self, config: RunConfig, dataset: Dataset, method: MethodClass, device: torch.device, watch: Watch | None
     ) -> None:
-        self.config, self.folder, self.device, self.watch = config, folder, device, watch
+        self.config, self.device, self.watch = config, device, watch
         self.protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation)
         self.method = method(**config.options)
         self.setting = make_setting(config, dataset, device)
+        self.environment = environment(device)
         self.results: list[TaskResult] = []
-
-    def record(self) -> Record:
-        """Do what is left to do and return the whole record."""
-        seed_all(self.config.seed, "start")
+        self.notes = self._notes_in_advance()
+        seed_all(config.seed, "start")
         self.method.start(self.setting)
-        done = self.folder.last_task(len(self.protocol))
+
+    def record(self, folder: RunFolder) -> Record:
+        """Do what is left to do and return the whole record."""
+        self.folder = folder
+        if finished := folder.finished_record():
+            return finished
+        done = folder.last_task(len(self.protocol))
         if done is not None:
+            self._note_change(done)
             self.method.restore(done["method"])
             self.results = [TaskResult(**result) for result in done["results"]]
         record = self._write_record() if self.results else {}
@@ -168,9 +165,16 @@ class Run:
             record = self._write_record()
         return record
 
+    def _note_change(self, saved: State) -> None:
+        """Weights are the same bit for bit only with the same threads, device and versions."""
+        self.notes += [note for note in saved["notes"] if note not in self.notes]
+        if changes := differences(saved["environment"], self.environment):
+            self.notes.append(f"resumed in another environment: {'; '.join(changes)}")
+
     def _learn(self, task: Task) -> None:
         """Learn one task, stage by stage. Finished stages of a resumed task are replayed without training."""
         clock = Clock()
+        reset_peak(self.device)
         seed_all(self.config.seed, "task", task.index)
         counts: Tensor | None = None
         for index, stage in enumerate(self.method.learn(task)):
@@ -178,14 +182,15 @@ class Run:
                 counts = stage.data.counts(task.num_seen)
             saved = self.folder.open_stage(task.index, index)
             if saved:
+                self._note_change(saved)
                 clock.earlier = saved["seconds"]
             if saved and saved["finished"]:
                 self.method.net.load_state_dict(saved["fit"]["net"])
+                self.method.net.eval()
             else:
                 self._train(task, index, stage, saved["fit"] if saved else None, clock)
             seed_all(self.config.seed, "task", task.index, "after", index)
-        if counts is None:
-            raise TrainingError(f"method '{self.method.name}' yielded no stage in task {task.index}")
+        counts = self.method.counts if counts is None else counts
         self._finish(task, counts, clock.seconds())
 
     def _train(self, task: Task, index: int, stage: Stage, start: State | None, clock: Clock) -> None:
@@ -201,8 +206,11 @@ class Run:
             on_epoch=partial(self._after_epoch, task, index, stage.name, clock),
             selector=self._selector(task),
         )
-        end = {"net": self.method.net.state_dict()}
-        self.folder.save_stage(task.index, index, {"finished": True, "seconds": clock.seconds(), "fit": end})
+        self._save_stage(task, index, {"net": self.method.net.state_dict()}, clock, finished=True)
+
+    def _save_stage(self, task: Task, index: int, fitted: State, clock: Clock, *, finished: bool) -> None:
+        state = {"finished": finished, "seconds": clock.seconds(), "fit": fitted}
+        self.folder.save_stage(task.index, index, {**state, "environment": self.environment, "notes": self.notes})
 
     def _finish(self, task: Task, counts: Tensor, seconds: float) -> None:
         """Evaluate and store the finished task."""
@@ -213,11 +221,12 @@ class Run:
             imbalance=imbalance_ratio(counts),
             exemplars=len(self.method.memory.samples),
             seconds=seconds,
-            peak_memory_mb=_peak_memory_mb(self.device),
+            peak_memory_mb=peak_mb(self.device),
         )
         self.results.append(result)
         rows = [r.to_json() for r in self.results]
-        self.folder.save_task(task.index, {"method": self.method.state(), "results": rows})
+        state = {"method": self.method.state(), "results": rows, "environment": self.environment, "notes": self.notes}
+        self.folder.save_task(task.index, state)
         if self.watch:
             head = result.readings["head"]
             accuracy = head["top1"] if head else None
@@ -227,8 +236,7 @@ class Run:
         where = {"task": task.index, "stage": stage, "epoch": end.epoch}
         self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses)})
         if self.folder.is_due:
-            state = {"finished": False, "seconds": clock.seconds(), "fit": end.state()}
-            self.folder.save_stage(task.index, stage, state)
+            self._save_stage(task, stage, end.state(), clock, finished=False)
         if self.watch:
             self.watch(Progress(task.index, len(self.protocol), name, end.epoch, end.epochs, end.losses))
 
@@ -247,25 +255,24 @@ class Run:
             classes=self.protocol.classes,
             results=self.results,
             weights_sha256=weights_sha256(self.method.net.state_dict()),
-            notes=self._notes(),
-            environment=environment(self.device),
+            notes=self.notes,
+            environment=self.environment,
         )
         self.folder.write_record(record)
         return record
 
-    def _notes(self) -> list[str]:
-        """What a reader of the record must know."""
+    def _notes_in_advance(self) -> list[str]:
+        """What a reader of the record must know, as far as the config tells."""
         notes = []
         if self.config.select == "test":
             notes.append("the epoch of each task was chosen on TEST data (the official code's rule)")
-        total, classes = self._slots(self.method.memory.budget), self.setting.num_classes
-        if self.method.uses_memory and total is not None and total < classes:
-            notes.append(f"memory holds {total} exemplars for {classes} classes: some classes have none")
+        if self.config.select == "validation":
+            notes.append("the epoch of each task was chosen on training images held out of all classes seen")
+        budget, classes = self.config.budget, self.setting.num_classes
+        slots = budget.slots(classes, self.setting.image_bytes)
+        if self.method.uses_memory and slots < classes:
+            notes.append(f"memory holds {slots} exemplars for {classes} classes: some classes have none")
         return notes
-
-    def _slots(self, budget: Budget) -> int | None:
-        by_total = budget.unit in ("images", "bytes")
-        return budget.total(self.method.memory.image_bytes) if by_total else None
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:
@@ -276,15 +283,3 @@ def weights_sha256(state: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         digest.update(value.view(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b"")
     return digest.hexdigest()
-
-
-def _peak_memory_mb(device: torch.device) -> float | None:
-    """The process's peak so far, or the accelerator's. None on Windows, whose Python does not tell."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device) / 2**20
-    if sys.platform == "win32":
-        return None
-    import resource
-
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit

@@ -36,7 +36,7 @@ def seed_all(*place: int | str) -> None:
 def isolated() -> Iterator[None]:
     """Give the caller's random state back afterwards."""
     numpy_state, python_state = np.random.get_state(), random.getstate()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         try:
             yield
         finally:

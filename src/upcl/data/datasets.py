@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..core import Samples
+from ..core import Samples, option
 from ..errors import UserError, unknown
 from .augment import Flip, PadCrop, Transform
 
@@ -33,6 +33,8 @@ class Dataset:
         for part, samples in (("train", self.train), ("test", self.test)):
             if samples.inputs.dtype != torch.uint8 or samples.inputs.ndim != 4:
                 raise UserError(f"{self.name}: {part} images must be uint8, N x channels x height x width")
+            if len(self.transform.mean) != self.channels or len(self.transform.std) != self.channels:
+                raise UserError(f"{self.name}: mean and std must have a number for each of {self.channels} channels")
             counts = samples.counts(len(self.classes))
             if len(counts) > len(self.classes) or int(samples.labels.min()) < 0:
                 raise UserError(f"{self.name}: a {part} label lies outside of the {len(self.classes)} classes")
@@ -83,13 +85,13 @@ def digits() -> Dataset:
 class Synthetic:
     """The numbers behind the `synthetic` data set; `synthetic:classes=100,size=16` changes some of them."""
 
-    classes: int = field(default=10, metadata={"meaning": "number of classes"})
-    size: int = field(default=8, metadata={"meaning": "height and width"})
-    channels: int = field(default=3, metadata={"meaning": "1 grey, 3 colour"})
-    train: int = field(default=40, metadata={"meaning": "training images a class"})
-    test: int = field(default=20, metadata={"meaning": "test images a class"})
-    noise: int = field(default=40, metadata={"meaning": "standard deviation of the pixel noise, of 255"})
-    seed: int = field(default=0, metadata={"meaning": "what the images are drawn from"})
+    classes: int = option(10, "number of classes")
+    size: int = option(8, "height and width")
+    channels: int = option(3, "1 grey, 3 colour")
+    train: int = option(40, "training images a class")
+    test: int = option(20, "test images a class")
+    noise: int = option(40, "standard deviation of the pixel noise, of 255")
+    seed: int = option(0, "what the images are drawn from")
 
     def __post_init__(self) -> None:
         for name in ("classes", "size", "train", "test"):
@@ -97,6 +99,8 @@ class Synthetic:
                 raise UserError(f"synthetic: {name} must be at least 1")
         if self.channels not in (1, 3):
             raise UserError("synthetic: channels must be 1 or 3")
+        if self.seed < 0 or self.noise < 0:
+            raise UserError("synthetic: seed and noise must not be negative")
 
     def build(self) -> Dataset:
         """A smooth random pattern for each class; its images are shifted, dimmed and noisy copies of it."""
@@ -133,9 +137,10 @@ def synthetic(options: str) -> Dataset:
         key, _, value = part.partition("=")
         if key not in known:
             raise unknown("option of synthetic", key, known)
-        if not value.lstrip("-").isdigit():
-            raise UserError(f"synthetic: {key} must be a whole number, not '{value}'")
-        values[key] = int(value)
+        try:
+            values[key] = int(value)
+        except ValueError:
+            raise UserError(f"synthetic: {key} must be a whole number, not '{value}'") from None
     return Synthetic(**values).build()
 
 
@@ -156,7 +161,9 @@ def _load_digits(options: str) -> Dataset:
 DATASETS: dict[str, Source] = {
     "digits": Source(_load_digits, "1,797 real handwritten digits, 10 classes, 8x8 grey; built in (scikit-learn)"),
     "synthetic": Source(
-        synthetic, "patterns made by seed, any number of classes and size: synthetic:classes=100,size=16"
+        synthetic,
+        "patterns made by seed; options, as in synthetic:classes=100,size=16: "
+        + ", ".join(f"{f.name} ({f.metadata['meaning']}; {f.default})" for f in fields(Synthetic)),
     ),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from torch import Tensor
 from ..core import Batch, Losses, Recipe, Recipes, Samples, Stage, Task
 from ..data import Transform
 from ..memory import Budget, Memory, Selection
-from ..nets import Backbone, LinearHead, Network, frozen
+from ..nets import LinearHead, Network, frozen, make_backbone
 from ..nets.network import HeadT
 
 EVALUATION_BATCH = 512
@@ -23,7 +24,8 @@ EVALUATION_BATCH = 512
 class Setting:
     """What stands around a method and is the same for every method: chosen by the protocol and the user."""
 
-    make_backbone: Callable[[bool], Backbone]
+    backbone: str
+    channels: int
     transform: Transform
     recipes: Recipes
     budget: Budget
@@ -31,6 +33,10 @@ class Setting:
     image_shape: tuple[int, ...]
     num_classes: int
     device: torch.device
+
+    @property
+    def image_bytes(self) -> int:
+        return math.prod(self.image_shape)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -46,15 +52,19 @@ class Method(ABC, Generic[HeadT]):
     paper: ClassVar[str]
     idea: ClassVar[str]
     recipes: ClassVar[Recipes]
+    differs: ClassVar[str] = ""
     official: ClassVar[Mapping[str, Any]] = {}
     uses_memory: ClassVar[bool] = True
     uses_teacher: ClassVar[bool] = True
+    needs_exemplars: ClassVar[bool] = False
+    needs_total: ClassVar[bool] = False
 
     setting: Setting = field(init=False, repr=False)
     net: Network[HeadT] = field(init=False, repr=False)
     memory: Memory = field(init=False, repr=False)
     task: Task = field(init=False, repr=False)
     data: Samples = field(init=False, repr=False)
+    counts: Tensor = field(init=False, repr=False)
     teacher: Network[HeadT] | None = field(init=False, repr=False, default=None)
 
     @abstractmethod
@@ -82,18 +92,24 @@ class Method(ABC, Generic[HeadT]):
         self.memory = Memory(budget, setting.selection, setting.image_shape)
         self.net = self.fresh_net()
 
+    def build(self, head: Callable[[int], HeadT], *, last_relu: bool = True) -> Network[HeadT]:
+        """The chosen backbone with a head of this kind."""
+        backbone = make_backbone(self.setting.backbone, self.setting.channels, last_relu)
+        return Network(backbone, head(backbone.dim))
+
     def fresh_net(self) -> Network[HeadT]:
         """A network without classes, on the device, laid out for fast convolutions."""
-        net = self.make_net().to(self.setting.device)
+        net = self.make_net().eval().to(self.setting.device)
         return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def memory_budget(self) -> Budget:
         return self.setting.budget
 
     def begin(self, task: Task) -> None:
-        """Gather the task's data, freeze the teacher, grow the head."""
+        """Gather the task's data and count its classes, freeze the teacher, grow the head."""
         self.task = task
         self.data = task.train + self.memory.samples
+        self.counts = self.data.counts(task.num_seen).to(self.setting.device)
         self.teacher = frozen(self.net) if self.uses_teacher and task.num_old else None
         self.net.grow(task.num_new)
 
@@ -116,11 +132,6 @@ class Method(ABC, Generic[HeadT]):
     def recipe(self) -> Recipe:
         """The recipe of the present task."""
         return self.setting.recipes.of(self.task)
-
-    @property
-    def counts(self) -> Tensor:
-        """Images of each seen class in the present task's training data."""
-        return self.data.counts(self.task.num_seen)
 
     @property
     def old_share(self) -> float:
@@ -154,5 +165,4 @@ class LinearMethod(Method[LinearHead], ABC):
     """A method with a plain linear classifier."""
 
     def make_net(self) -> Network[LinearHead]:
-        backbone = self.setting.make_backbone(True)
-        return Network(backbone, LinearHead(backbone.dim))
+        return self.build(LinearHead)

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch.nn.functional as F
-from torch import Tensor
-
-from ..core import Batch, Losses, Positive, Recipe, Recipes, option
-from ..losses import distillation
-from .base import LinearMethod
+from ..core import Recipe, Recipes
+from ..nets import Head, LinearHead, Network
+from .distilled import Distilled
 
 
 @dataclass(kw_only=True, eq=False)
-class ICarl(LinearMethod):
+class ICarl(Distilled[Head]):
     name = "icarl"
     title = "iCaRL"
     paper = "iCaRL: Incremental Classifier and Representation Learning (CVPR 2017); PyCIL's form"
     idea = "replays exemplars chosen by herding and keeps the old classes' logits near the teacher's"
+    differs = (
+        "softmax losses at T = 2, weights 1:1 (PyCIL), not the original's sigmoids; head and nearest mean are recorded"
+    )
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)),
         later=Recipe(epochs=170, milestones=(80, 120), weight_decay=2e-4),
     )
 
-    temperature: Positive = option(2.0, "temperature of the distillation", "PyCIL")
-
-    def losses(self, batch: Batch) -> Losses:
-        scores = self.net(batch.inputs)
-        losses = {"ce": self.classification(scores, batch.labels)}
-        if self.teacher:
-            old = self.teacher(batch.inputs)
-            losses["kd"] = distillation(scores[:, : self.task.num_old], old, self.temperature)
-        return losses
-
-    def classification(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """The term that methods built on iCaRL replace."""
-        return F.cross_entropy(scores, labels)
+    def make_net(self) -> Network[Head]:
+        return self.build(LinearHead)

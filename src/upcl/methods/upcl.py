@@ -8,14 +8,19 @@ from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..core import Batch, Count, Fraction, Losses, Positive, Recipe, Recipes, Task, option
-from ..losses import cosine_distillation, log_prior, prototype_contrast, supervised_contrast, target_margin
-from ..nets import Network, PrototypeHead
-from .base import Method
+from ..errors import UserError
+from ..frames import extend_gaussian, extend_orthonormal, extend_uniform, minimum_energy, simplex
+from ..losses import cosine_distillation, prototype_contrast, supervised_contrast
+from ..nets import Network, PrototypeHead, make_backbone
+from .margined import Margined
 
-Margin = Literal["prior", "paper_literal", "fixed", "columns", "none"]
+Prototypes = Literal["uniform", "orthonormal", "gaussian", "simplex", "energy"]
+GROWING = {"uniform": extend_uniform, "orthonormal": extend_orthonormal, "gaussian": extend_gaussian}
+IN_ADVANCE = {"simplex": simplex, "energy": minimum_energy}
+
 LambdaOne = Literal["1/2^t", "1/10^t", "2^t", "0.1", "1", "2"]
 
 LAMBDA_ONE: dict[LambdaOne, tuple[float, float]] = {  # (a, b) for a * b^t
@@ -29,7 +34,7 @@ LAMBDA_ONE: dict[LambdaOne, tuple[float, float]] = {  # (a, b) for a * b^t
 
 
 @dataclass(kw_only=True, eq=False)
-class UPCL(Method[PrototypeHead]):
+class UPCL(Margined[PrototypeHead]):
     """L = (1 - lambda_2) (lambda_1 L_feat + g L_proto) + lambda_2 L_FKD, with lambda_2 = C_old / C (0 in task 0)."""
 
     name = "upcl"
@@ -38,21 +43,22 @@ class UPCL(Method[PrototypeHead]):
     idea = (
         "pulls features to fixed orthonormal prototypes, matched to classes online, with a margin from the class prior"
     )
+    differs = (
+        "follows the official code where it and the paper's text differ, without its defects: docs/parity.md, UPCL"
+    )
     recipes = Recipes(
         first=Recipe(epochs=200, batch_size=256, milestones=(60, 120, 170)),
         later=Recipe(epochs=170, batch_size=256, milestones=(80, 120, 150), weight_decay=2e-4),
     )
     official: ClassVar = {"lose_task0_assignment": True}
 
-    tau: Positive = option(0.07, "temperature of both contrasts", "official code; the paper gives a symbol only")
-    margin: Margin = option(
-        "prior",
-        "'prior': cos/tau + log p. 'paper_literal': (cos + log p)/tau. 'fixed': margin_size off the target's cosine. "
-        "'columns': fixed margins of old and new columns. 'none'",
-        "official code; the paper's literal form asks for cosine gaps above 2 (table 8.3, rows 2 and 5)",
+    prototypes: Prototypes = option(
+        "uniform",
+        "'uniform': orthonormal, and beyond the feature dimensions placed by repulsion. 'orthonormal': refuses to go "
+        "on there. 'gaussian': random directions. 'simplex', 'energy': fixed in advance for all classes of the run",
+        "the paper: orthonormal; its limit is lifted here",
     )
-    margin_size: float = option(0.1, "margin of 'fixed' and, for new columns, of 'columns'", "paper's ablation")
-    margin_old: float = option(0.2, "margin of old columns for 'columns'", "not published; any value but margin_size")
+    tau: Positive = option(0.07, "temperature of both contrasts", "official code; the paper gives a symbol only")
     lambda_1: LambdaOne = option("1/2^t", "weight of L_feat in task t = 0, 1, ...", "paper's appendix and code")
     proto_warmup: Count = option(
         51,
@@ -72,15 +78,25 @@ class UPCL(Method[PrototypeHead]):
     )
 
     def make_net(self) -> Network[PrototypeHead]:
-        backbone = self.setting.make_backbone(self.last_relu)
-        return Network(backbone, PrototypeHead(self.projector or backbone.dim), projected=self.projector > 0)
+        backbone = make_backbone(self.setting.backbone, self.setting.channels, self.last_relu)
+        projector = nn.Linear(backbone.dim, self.projector) if self.projector else None
+        return Network(backbone, self.make_head(self.projector or backbone.dim), projector)
+
+    def make_head(self, dim: int) -> PrototypeHead:
+        if self.prototypes in IN_ADVANCE:
+            return PrototypeHead(dim, frame=IN_ADVANCE[self.prototypes](self.setting.num_classes, dim))
+        if self.prototypes == "orthonormal" and self.setting.num_classes > dim:
+            raise UserError(
+                f"{self.setting.num_classes} orthonormal prototypes do not fit in {dim} feature dimensions: use "
+                f"--set prototypes=uniform, a larger backbone, or --set projector={self.setting.num_classes}"
+            )
+        return PrototypeHead(dim, more=GROWING[self.prototypes])
 
     def begin(self, task: Task) -> None:
         super().begin(task)
         head = self.net.head
         if self.lose_task0_assignment and task.index == 1:
             head.assignment = torch.arange(head.num_classes, device=head.assignment.device)
-        self.log_prior = log_prior(self.counts).to(self.setting.device)
 
     def losses(self, batch: Batch) -> Losses:
         unit = F.normalize(self.net.embed(batch.inputs))
@@ -89,10 +105,10 @@ class UPCL(Method[PrototypeHead]):
         factor, base = LAMBDA_ONE[self.lambda_1]
         feat = supervised_contrast(unit, batch.labels, self.tau, self_pair=self.supcon_self)
         losses = {"feat": (1 - past) * factor * base**self.task.index * feat}
-        if batch.progress * self.recipes.of(self.task).epochs >= self.proto_warmup:
+        if batch.epoch * self.recipes.of(self.task).epochs >= self.proto_warmup * batch.epochs:
             cosines = unit @ self.net.head.prototypes.T
             losses["proto"] = (1 - past) * prototype_contrast(
-                cosines, batch.labels, self.tau, self._margin(batch.labels)
+                cosines, batch.labels, self.tau, self.margin_on(batch.labels, 1 / self.tau)
             )
         if self.teacher:
             losses["fkd"] = past * cosine_distillation(unit, F.normalize(self.teacher.embed(batch.inputs)))
@@ -102,16 +118,3 @@ class UPCL(Method[PrototypeHead]):
         self.net.head.follow(unit, batch.labels, self.ema)
         if self.assign_every == "batch" or batch.step == 0:
             self.net.head.match(self.task.num_old, by_distance=self.assign == "l2")
-
-    def _margin(self, labels: Tensor) -> Tensor | None:
-        """What is added to the logits cos / tau."""
-        if self.margin == "prior":
-            return self.log_prior
-        if self.margin == "paper_literal":
-            return self.log_prior / self.tau
-        if self.margin == "fixed":
-            return target_margin(labels, self.task.num_seen, self.margin_size / self.tau)
-        if self.margin == "columns":
-            is_old = torch.arange(self.task.num_seen, device=labels.device) < self.task.num_old
-            return -torch.where(is_old, self.margin_old, self.margin_size) / self.tau
-        return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,45 +68,52 @@ class Shape:
     blocks: int
     stem: Stem
     shortcut: Shortcut
-    meaning: str
+
+    def plan(self) -> Iterator[tuple[int, int, int]]:
+        """Channels in, channels out and stride of each block."""
+        before = self.widths[0]
+        for i, width in enumerate(self.widths):
+            for j in range(self.blocks):
+                yield before, width, 2 if i > 0 and j == 0 else 1
+                before = width
 
 
 BACKBONES: dict[str, Shape] = {
-    "small": Shape((32, 64, 128), 1, "3x3", "conv", "for tiny images and quick runs: 128 features"),
-    "resnet32": Shape((16, 32, 64), 5, "3x3", "pad", "the CIFAR network of He et al.: 64 features"),
-    "resnet18": Shape((64, 128, 256, 512), 2, "3x3", "conv", "3x3 stem, no pooling (CIFAR): 512 features"),
-    "resnet18-7x7": Shape((64, 128, 256, 512), 2, "7x7", "conv", "7x7 stem, max-pooling (ImageNet): 512 features"),
+    "small": Shape((32, 64, 128), 1, "3x3", "conv"),  # for tiny images and quick runs: 128 features
+    "resnet32": Shape((16, 32, 64), 5, "3x3", "pad"),  # the CIFAR network of He et al.: 64 features
+    "resnet18": Shape((64, 128, 256, 512), 2, "3x3", "conv"),  # no pooling after the stem (CIFAR): 512 features
+    "resnet18-7x7": Shape((64, 128, 256, 512), 2, "7x7", "conv"),  # max-pooling after the stem (ImageNet)
 }
 
 
-class Backbone(nn.Module):
+class Features(nn.Module, ABC):
+    """What a network calls its backbone: images to pooled feature vectors of `dim` numbers."""
+
+    dim: int
+
+    @abstractmethod
+    def forward(self, images: Tensor) -> Tensor: ...
+
+
+class Backbone(Features):
     """A stem, stages of basic blocks that halve the map and widen it, and a global average."""
 
     def __init__(self, shape: Shape, channels: int, last_relu: bool) -> None:
         super().__init__()
-        widths = list(shape.widths)
-        self.dim = widths[-1]
+        width = shape.widths[0]
+        self.dim = shape.widths[-1]
         if shape.stem == "3x3":
-            self.stem = nn.Sequential(ConvNorm(channels, widths[0], 3), nn.ReLU(inplace=True))
+            self.stem = nn.Sequential(ConvNorm(channels, width, 3), nn.ReLU(inplace=True))
         else:
             pool = nn.MaxPool2d(3, stride=2, padding=1)
-            self.stem = nn.Sequential(ConvNorm(channels, widths[0], 7, 2), nn.ReLU(inplace=True), pool)
-        blocks: list[nn.Module] = []
-        for i, (num_in, num_out) in enumerate(zip([widths[0], *widths], widths, strict=False)):
-            for j in range(shape.blocks):
-                stride = 2 if i > 0 and j == 0 else 1
-                last = i == len(widths) - 1 and j == shape.blocks - 1
-                relu = last_relu or not last
-                blocks.append(Block(num_in if j == 0 else num_out, num_out, stride, shape.shortcut, relu))
-        self.blocks = nn.Sequential(*blocks)
+            self.stem = nn.Sequential(ConvNorm(channels, width, 7, 2), nn.ReLU(inplace=True), pool)
+        plan = list(shape.plan())
+        relu = [True] * (len(plan) - 1) + [last_relu]
+        self.blocks = nn.Sequential(*(Block(*step, shape.shortcut, r) for step, r in zip(plan, relu, strict=True)))
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.blocks(self.stem(images))
         return maps.mean((2, 3))
-
-
-MakeBackbone = Callable[[bool], Backbone]
-"""Builds a fresh backbone; the argument says whether features keep the last ReLU."""
 
 
 def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Backbone:

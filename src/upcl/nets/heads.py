@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..frames import best_assignment, extend_orthonormal, is_best_assignment
+from ..frames import GrowFrame, best_assignment, extend_uniform, is_best_assignment
 
 
 class Head(nn.Module, ABC):
@@ -50,17 +50,75 @@ class LinearHead(Head):
         return F.linear(embeddings, self.weight, self.bias)
 
 
-class CosineHead(Head):
-    """Scores sigma * cos(f, w_k) with one learnable sigma. New rows: uniform in +-1/sqrt(dim)."""
+class CorrectedHead(LinearHead):
+    """A linear head with a pair (alpha, beta) for each task: corrected scores alpha z + beta (BiC).
+
+    `all_pairs` corrects each task's scores by its own pair; otherwise only the newest task's are corrected.
+    """
+
+    def __init__(self, dim: int, *, all_pairs: bool) -> None:
+        super().__init__(dim)
+        self.all_pairs = all_pairs
+        self.sizes: list[int] = []
+        self.alphas = nn.ParameterList()
+        self.betas = nn.ParameterList()
+
+    @property
+    def newest_pair(self) -> tuple[nn.Parameter, nn.Parameter]:
+        return self.alphas[-1], self.betas[-1]
+
+    def extend(self, num_new: int) -> None:
+        super().extend(num_new)
+        self.sizes.append(num_new)
+        self.alphas.append(nn.Parameter(self.bias.new_ones(())))
+        self.betas.append(nn.Parameter(self.bias.new_zeros(())))
+
+    def forward(self, embeddings: Tensor) -> Tensor:
+        parts = list(super().forward(embeddings).split(self.sizes, 1))
+        for task in range(len(parts)) if self.all_pairs else [-1]:
+            parts[task] = self.alphas[task] * parts[task] + self.betas[task]
+        return torch.cat(parts, 1)
+
+
+class MeansHead(LinearHead):
+    """A linear head that also keeps the mean feature of each class (FeTrIL)."""
+
+    means: Tensor
 
     def __init__(self, dim: int) -> None:
         super().__init__(dim)
-        self.weight = nn.Parameter(torch.empty(0, dim))
-        self.sigma = nn.Parameter(torch.ones(()))
+        self.register_buffer("means", torch.empty(0, dim))
 
     def extend(self, num_new: int) -> None:
-        rows = self.weight.new_empty(num_new, self.dim).uniform_(-1, 1) / self.dim**0.5
-        self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows]))
+        super().extend(num_new)
+        self.means = torch.cat([self.means, self.means.new_zeros(num_new, self.dim)])
+
+
+class CosineHead(Head):
+    """Scores sigma * cos(f, w_k). Rows of the newest task (`new`) and of earlier ones (`old`) are parameters apart.
+
+    sigma is one learnable number, or fixed where `sigma` is given. New rows: uniform in +-1/sqrt(dim).
+    """
+
+    sigma: Tensor
+
+    def __init__(self, dim: int, sigma: float | None = None) -> None:
+        super().__init__(dim)
+        self.old = nn.Parameter(torch.empty(0, dim))
+        self.new = nn.Parameter(torch.empty(0, dim))
+        if sigma is None:
+            self.sigma = nn.Parameter(torch.ones(()))
+        else:
+            self.register_buffer("sigma", torch.tensor(sigma))
+
+    @property
+    def weight(self) -> Tensor:
+        return torch.cat([self.old, self.new])
+
+    def extend(self, num_new: int) -> None:
+        rows = self.new.new_empty(num_new, self.dim).uniform_(-1, 1) / self.dim**0.5
+        self.old = nn.Parameter(self.weight.detach())
+        self.new = nn.Parameter(rows)
 
     def cosines(self, embeddings: Tensor) -> Tensor:
         return F.normalize(embeddings) @ F.normalize(self.weight).T
@@ -70,10 +128,11 @@ class CosineHead(Head):
 
 
 class PrototypeHead(Head):
-    """Scores cos(f, phi_k) with fixed orthonormal prototypes; nothing here is learned by gradient.
+    """Scores cos(f, phi_k) with fixed prototypes; nothing here is learned by gradient.
 
     `frame` holds the vectors in the order they were made and `assignment` says which one each class owns: an integer
-    buffer of its own, so no copy, move or growth can undo it. `centroids` follow each class's mean direction.
+    buffer of its own, so no copy, move or growth can undo it. `centroids` follow each class's mean direction. The frame
+    grows with the classes by `more`, or is given whole in advance.
     """
 
     frame: Tensor
@@ -81,9 +140,10 @@ class PrototypeHead(Head):
     centroids: Tensor
     met: Tensor
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, *, more: GrowFrame = extend_uniform, frame: Tensor | None = None) -> None:
         super().__init__(dim)
-        self.register_buffer("frame", torch.empty(0, dim))
+        self.more = more
+        self.register_buffer("frame", torch.empty(0, dim) if frame is None else frame)
         self.register_buffer("assignment", torch.empty(0, dtype=torch.int64))
         self.register_buffer("centroids", torch.empty(0, dim))
         self.register_buffer("met", torch.empty(0, dtype=torch.bool))
@@ -94,11 +154,11 @@ class PrototypeHead(Head):
         return self.frame[self.assignment]
 
     def extend(self, num_new: int) -> None:
-        device, old = self.frame.device, self.num_classes
-        rows = extend_orthonormal(self.frame.cpu(), num_new).to(device)
-        self.frame = torch.cat([self.frame, rows])
-        self.assignment = torch.cat([self.assignment, torch.arange(old, old + num_new, device=device)])
-        self.centroids = torch.cat([self.centroids, rows])
+        device, old, seen = self.frame.device, self.num_classes, self.num_classes + num_new
+        if len(self.frame) < seen:
+            self.frame = torch.cat([self.frame, self.more(self.frame.cpu(), seen - len(self.frame)).to(device)])
+        self.assignment = torch.cat([self.assignment, torch.arange(old, seen, device=device)])
+        self.centroids = torch.cat([self.centroids, self.frame[old:seen]])
         self.met = torch.cat([self.met, torch.zeros(num_new, dtype=torch.bool, device=device)])
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -121,7 +181,7 @@ class PrototypeHead(Head):
         "Nearest" is the largest summed cosine (official code) or the smallest summed distance (the paper's equation).
         The solver is only called where the present assignment is not provably the best.
         """
-        cosines = self.centroids[num_old:] @ self.frame[num_old:].T
+        cosines = self.centroids[num_old:] @ self.frame[num_old : self.num_classes].T
         similarity = -(2 - 2 * cosines).clamp(min=0).sqrt() if by_distance else cosines
         if not is_best_assignment(similarity, self.assignment[num_old:] - num_old):
             new = best_assignment(similarity) + num_old

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
-from .backbones import Backbone, ConvNorm
+from .backbones import ConvNorm, Features
 from .heads import Head
 
 HeadT = TypeVar("HeadT", bound=Head)
@@ -20,11 +20,11 @@ class Network(nn.Module, Generic[HeadT]):
 
     head: HeadT
 
-    def __init__(self, backbone: Backbone, head: HeadT, *, projected: bool = False) -> None:
+    def __init__(self, backbone: Features, head: HeadT, projector: nn.Module | None = None) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
-        self.projector: nn.Module = nn.Linear(backbone.dim, head.dim) if projected else nn.Identity()
+        self.projector = projector or nn.Identity()
         self.growth: list[int] = []
 
     def features(self, images: Tensor) -> Tensor:

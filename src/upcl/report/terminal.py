@@ -14,7 +14,7 @@ from rich.table import Table
 from ..config import fields_of
 from ..core import Recipe
 from ..evaluate import READINGS
-from ..methods import METHODS, Method
+from ..methods import METHODS, VARIANTS, MethodClass
 from ..records import Record
 from ..runs import Progress as Step
 from ..runs import Watch
@@ -32,6 +32,8 @@ def both(figure: dict[str, float | None]) -> list[str]:
 def title_of(record: Record) -> str:
     """A method's title; a method from outside of the package has its own name only."""
     name: str = record["method"]
+    if name in VARIANTS:
+        return VARIANTS[name].title
     return METHODS[name].title if name in METHODS else name
 
 
@@ -87,12 +89,12 @@ def describe_fields(cls: type[Any]) -> Iterator[str]:
     for name, field in fields_of(cls).items():
         about = field.metadata
         yield f"  [bold]{name}[/bold] = {field.default}   ({_type_name(hints[name])})"
-        yield f"      {about['meaning']}"
-        if about["source"]:
+        yield f"      {about.get('meaning', '')}"
+        if about.get("source"):
             yield f"      [dim]source: {about['source']}[/dim]"
 
 
-def recipes_table(method: type[Method[Any]]) -> Table:
+def recipes_table(method: MethodClass) -> Table:
     """A method's own recipe, for the first task and the later ones."""
     table = Table(title="own recipe: --set recipe.FIELD=VALUE, or first.FIELD, later.FIELD")
     for column in ("field", "first task", "later tasks", "meaning"):
@@ -107,7 +109,7 @@ def recipes_table(method: type[Method[Any]]) -> Table:
 def progress_of(console: Console, label: str) -> Iterator[Watch]:
     """A bar over the tasks of a run, with the time left; plain lines where there is no terminal."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TaskProgressColumn(),
         TimeElapsedColumn(),
@@ -121,7 +123,8 @@ def progress_of(console: Console, label: str) -> Iterator[Watch]:
         def watch(step: Step) -> None:
             if step.accuracy is not None:
                 if not console.is_terminal:
-                    console.print(f"{label}: task {step.task + 1} of {step.num_tasks}, accuracy {step.accuracy:.1f} %")
+                    line = f"{label}: task {step.task + 1} of {step.num_tasks}, accuracy {step.accuracy:.1f} %"
+                    console.print(line, markup=False)
                 bar.update(row, completed=step.task + 1, total=step.num_tasks)
                 return
             done = step.task + (step.epoch + 1) / step.epochs

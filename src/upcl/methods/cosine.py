@@ -1,0 +1,41 @@
+"""The cosine rows of the paper's ablation: a learnable cosine head in place of uniform prototypes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+
+from ..core import Batch, Losses
+from ..losses import cosine_distillation
+from ..nets import CosineHead, Network
+from .margined import Margined
+from .upcl import UPCL
+
+
+@dataclass(kw_only=True, eq=False)
+class Cosine(Margined[CosineHead]):
+    """L = (1 - lambda_2) CE(sigma cos + margin) + lambda_2 L_FKD."""
+
+    name = "cosine"
+    title = "Baseline + Cos"
+    paper = UPCL.paper + ", ablation"
+    idea = "a cosine head learned by cross-entropy, with feature distillation and a margin"
+    differs = (
+        "new rows are random (zero in the official code: after one step they never turn again) and the teacher's "
+        "features are normalised (there they are not, and the loss has no floor)"
+    )
+    recipes = UPCL.recipes
+
+    def make_net(self) -> Network[CosineHead]:
+        return self.build(CosineHead)
+
+    def losses(self, batch: Batch) -> Losses:
+        features, head, past = self.net.features(batch.inputs), self.net.head, self.old_share
+        scores = self.net.classify(features)
+        margin = self.margin_on(batch.labels, head.sigma)
+        losses = {"ce": (1 - past) * F.cross_entropy(scores if margin is None else scores + margin, batch.labels)}
+        if self.teacher:
+            old = F.normalize(self.teacher.features(batch.inputs))
+            losses["fkd"] = past * cosine_distillation(F.normalize(features), old)
+        return losses

@@ -1,0 +1,43 @@
+"""What most rehearsal methods share: a classification loss, and distillation of the old classes' logits."""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core import Batch, Losses, Positive, option
+from ..losses import distillation
+from ..nets.network import HeadT
+from .base import Method
+
+
+@dataclass(kw_only=True, eq=False)
+class Distilled(Method[HeadT], ABC):
+    """L = a * classification + b * KD_T, KD_T from the second task on. Methods differ in a, b and the first term."""
+
+    temperature: Positive = option(2.0, "temperature of the distillation", "PyCIL")
+
+    def weights(self) -> tuple[float, float]:
+        """Of classification and of distillation."""
+        return 1.0, 1.0
+
+    def classification(self, scores: Tensor, batch: Batch) -> Tensor:
+        return F.cross_entropy(scores, batch.labels)
+
+    def losses(self, batch: Batch) -> Losses:
+        scores = self.net(batch.inputs)
+        return self.terms(scores, self.old_scores(batch), batch)
+
+    def old_scores(self, batch: Batch) -> Tensor | None:
+        """What the teacher says of the old classes."""
+        return self.teacher(batch.inputs) if self.teacher else None
+
+    def terms(self, scores: Tensor, old: Tensor | None, batch: Batch) -> Losses:
+        classify, distil = self.weights()
+        losses = {"ce": classify * self.classification(scores, batch)}
+        if old is not None:
+            losses["kd"] = distil * distillation(scores[:, : old.shape[1]], old, self.temperature)
+        return losses

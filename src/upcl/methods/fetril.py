@@ -1,0 +1,102 @@
+"""FeTrIL (Petit et al., WACV 2023): a frozen backbone; old classes are imitated by shifted features of new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core import Batch, Losses, Positive, Recipe, Recipes, Samples, Stage, Task, option
+from ..nets import MeansHead, Network
+from .base import Method
+
+
+def nearest_new(old: Tensor, new: Tensor, by: Literal["cosine", "euclid"]) -> Tensor:
+    """For each old class mean the index of the nearest new one."""
+    if by == "cosine":
+        return (F.normalize(old) @ F.normalize(new).T).argmax(1)
+    return torch.cdist(old, new).argmin(1)
+
+
+@dataclass(kw_only=True, eq=False)
+class FeTrIL(Method[MeansHead]):
+    name = "fetril"
+    title = "FeTrIL"
+    paper = "FeTrIL: Feature Translation for Exemplar-Free Class-Incremental Learning (WACV 2023); PyCIL's form"
+    idea = "keeps one mean a class: after the first task the backbone is frozen and only the head is fitted anew"
+    differs = "no exemplars; the data set's own augmentation (PyCIL adds AutoAugment and Cutout to the first task)"
+    recipes = Recipes(
+        first=Recipe(epochs=200, schedule="cosine"),
+        later=Recipe(epochs=50, lr=0.05, schedule="cosine"),
+    )
+    uses_memory = False
+    uses_teacher = False
+
+    nearest: Literal["cosine", "euclid"] = option(
+        "cosine", "how the nearest new class is found", "PyCIL; official: euclid"
+    )
+    classifier: Literal["linear", "svm"] = option(
+        "linear", "linear head by SGD, or one-vs-rest SVM", "PyCIL; official: svm"
+    )
+    svm_c: Positive = option(1.0, "C of the SVM", "official code")
+
+    def make_net(self) -> Network[MeansHead]:
+        return self.build(MeansHead)
+
+    def learn(self, task: Task) -> Iterator[Stage]:
+        self.begin(task)
+        if task.index == 0:
+            yield self.stage()
+        self.measure()
+        rows = self.imitate()
+        if self.classifier == "svm":
+            self.fit_svm(rows)
+        elif task.index > 0:
+            params = [self.net.head.weight, self.net.head.bias]
+            yield Stage("head", rows, self.head_losses, params, self.recipe, False, [self.net.backbone])
+
+    def measure(self) -> None:
+        """Extract the new classes' features once, and keep their plain means for ever."""
+        task = self.task
+        self.features = self.extract(task.train)
+        of = F.one_hot(task.train.labels.to(self.features.device) - task.num_old, task.num_new).to(self.features.dtype)
+        self.net.head.means[task.num_old :] = of.T @ self.features / of.sum(0)[:, None]
+
+    def imitate(self) -> Samples:
+        """The new features, and for each old class those of the nearest new class moved onto its mean."""
+        means, num_old, labels = self.net.head.means, self.task.num_old, self.task.train.labels.to(self.setting.device)
+        rows, classes = [self.features], [labels]
+        near = nearest_new(means[:num_old], means[num_old:], self.nearest).tolist() if num_old else []
+        for k, n in enumerate(near):
+            like = self.features[labels == num_old + n]
+            rows.append(like - means[num_old + n] + means[k])
+            classes.append(torch.full((len(like),), k, device=labels.device))
+        return Samples(torch.cat(rows), torch.cat(classes))
+
+    def losses(self, batch: Batch) -> Losses:
+        return {"ce": F.cross_entropy(self.net(batch.inputs), batch.labels)}
+
+    def head_losses(self, batch: Batch) -> Losses:
+        return {"ce": F.cross_entropy(self.net.head(batch.inputs), batch.labels)}
+
+    @torch.no_grad()
+    def fit_svm(self, rows: Samples) -> None:
+        """Put the weights of one-vs-rest linear SVMs on normalised features into the head."""
+        from sklearn.svm import LinearSVC
+
+        if self.task.num_seen == 1:
+            return
+        svm = LinearSVC(C=self.svm_c, tol=1e-4, dual="auto", random_state=0)
+        svm.fit(F.normalize(rows.inputs).cpu().numpy(), rows.labels.cpu().numpy())
+        weight, bias = torch.from_numpy(svm.coef_), torch.from_numpy(svm.intercept_)
+        if self.task.num_seen == 2:  # one separating plane stands for both classes
+            weight, bias = torch.cat([-weight, weight]), torch.cat([-bias, bias])
+        self.net.head.weight.copy_(weight)
+        self.net.head.bias.copy_(bias)
+
+    def scores(self, features: Tensor) -> Tensor:
+        return super().scores(F.normalize(features) if self.classifier == "svm" else features)

@@ -1,0 +1,29 @@
+"""iCaRL with the focal loss (Lin et al., ICCV 2017) in place of cross-entropy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from ..core import Batch, NonNegative, option
+from ..losses import focal
+from .icarl import ICarl
+
+
+@dataclass(kw_only=True, eq=False)
+class Focal(ICarl):
+    name = "focal"
+    title = "FocalLoss"
+    paper = "Focal Loss for Dense Object Detection (ICCV 2017), on iCaRL"
+    idea = "iCaRL whose classification loss counts easy images less"
+    differs = (
+        "no repository has this combination: the focal loss replaces cross-entropy in every task, no class weights"
+    )
+
+    gamma: NonNegative = option(
+        2.0, "how much less easy images count; 0 is cross-entropy", "the paper; LDAM's code has 1"
+    )
+
+    def classification(self, scores: Tensor, batch: Batch) -> Tensor:
+        return focal(scores, batch.labels, self.gamma)

@@ -1,0 +1,49 @@
+"""iCaRL with label-distribution-aware margins (Cao et al., NeurIPS 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..core import Batch, Fraction, Losses, Positive, option
+from ..losses import effective_weights, ldam_margins, target_margin
+from ..nets import CosineHead, Head, LinearHead, Network
+from .icarl import ICarl
+
+
+@dataclass(kw_only=True, eq=False)
+class LDAM(ICarl):
+    name = "ldam"
+    title = "LDAM"
+    paper = "Learning Imbalanced Datasets with Label-Distribution-Aware Margin Loss (NeurIPS 2019), on iCaRL"
+    idea = "iCaRL with a normalised head whose targets give up a margin that is larger for rarer classes"
+    differs = "no repository has this combination: margins are recomputed each task from new images and exemplars"
+
+    scale: Positive = option(30.0, "what cosines are multiplied by", "LDAM's code")
+    max_margin: Positive = option(0.5, "margin of the rarest class", "LDAM's code")
+    linear: bool = option(False, "margins on the raw logits of a linear head, scale 1", "a variant")
+    deferred: bool = option(
+        False, "re-weight the classes in the last fifth of the epochs (DRW)", "LDAM's code, optional"
+    )
+    beta: Fraction = option(0.9999, "of the effective numbers of DRW", "LDAM's code")
+    plain_kd: bool = option(False, "distil cosines, not scaled cosines", "a variant: scaled logits reach +-30")
+
+    def make_net(self) -> Network[Head]:
+        return self.build(LinearHead if self.linear else lambda dim: CosineHead(dim, self.scale))
+
+    def classification(self, scores: Tensor, batch: Batch) -> Tensor:
+        scale = 1.0 if self.linear else self.scale
+        margins = scale * ldam_margins(self.counts, self.max_margin)
+        late = self.deferred and batch.progress >= 0.8
+        weights = effective_weights(self.counts, self.beta) if late else None
+        return F.cross_entropy(
+            scores + target_margin(batch.labels, len(margins), margins), batch.labels, weight=weights
+        )
+
+    def terms(self, scores: Tensor, old: Tensor | None, batch: Batch) -> Losses:
+        losses = super().terms(scores, old, batch)
+        if old is not None and self.plain_kd and not self.linear:
+            losses["kd"] = super().terms(scores / self.scale, old / self.scale, batch)["kd"]
+        return losses
