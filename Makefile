@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format bench clean setup
+.PHONY: help demo test check format table bench clean setup
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -31,6 +31,9 @@ check: $(READY) ## formatting, lint and types
 format: $(READY) ## format and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+table: $(READY) ## all methods on digits over three seeds, written into docs/parity.md
+	$(BIN)/python benchmarks/table.py
 
 bench: $(READY) ## speed, side by side in one run
 	$(BIN)/python benchmarks/step.py

@@ -10,7 +10,8 @@ TOLERANCE = 1e-5
 
 
 def close(value: Tensor | float, wanted: float) -> bool:
-    return abs(float(value) - wanted) < TOLERANCE
+    number = float(value.detach()) if isinstance(value, Tensor) else value
+    return abs(number - wanted) < TOLERANCE
 
 
 def unit(rows: list[list[float]]) -> Tensor:

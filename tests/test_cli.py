@@ -76,6 +76,10 @@ def test_config_file_and_options_over_it(tmp_path: Path) -> None:
         (["train", "upcl", "--tasks", "x"], "say a number"),
         (["train", "upcl", "--device", "gpu"], "cannot be used"),
         (["train", "--data", "digits"], "which method"),
+        (["train", "upcl", "--device", "meta"], "choose auto, cpu"),
+        (["train", "upcl", "--data", "synthetic:seed=-1"], "must not be negative"),
+        (["train", "upcl", "--data", "synthetic:classes=--3"], "whole number"),
+        (["train", "bic", "--memory", "0"], "needs exemplars"),
         (["show", "icral"], "did you mean icarl"),
     ],
 )
@@ -85,6 +89,28 @@ def test_mistakes_exit_with_2_and_name_the_right_choice(words: list[str], messag
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == [], "a mistake leaves nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("method: upcl\ndevice: cpu", "device"), ("method: 3", "method"), ("method: upcl\noptions: [1]", "options")]
+)
+def test_mistakes_in_a_config_file_are_named(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(f"{text}\n")
+    done = upcl("train", "--config", "c.yaml", "--set", "tau=1", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_demo_shows_that_upcl_is_far_ahead(tmp_path: Path) -> None:
+    done = upcl("demo", "--out", "demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "forgets" in done.stdout
+    heads = {}
+    for name in ("finetune", "icarl", "upcl"):
+        heads[name] = json.loads((tmp_path / "demo" / name / "record.json").read_text())["a_last"]["head"]
+    assert heads["upcl"] >= 70
+    assert heads["upcl"] >= 30 + max(heads["icarl"], heads["finetune"])
 
 
 def test_divergence_exits_with_1_and_keeps_what_was_written(tmp_path: Path) -> None:
@@ -124,7 +150,8 @@ def test_kill_9_again_and_again_changes_nothing(method: str, tmp_path: Path) -> 
 def test_verify_resume_proves_it() -> None:
     done = upcl("verify-resume", "finetune", *STREAM, "--kills", "1")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"same record, same weights: [0-9a-f]{64}", done.stdout)
+    assert "killed process" in done.stdout
+    assert re.search(r"killed 1 times, same record, same weights: [0-9a-f]{64}", done.stdout)
 
 
 def test_example_method_runs_from_the_command_line(tmp_path: Path) -> None:

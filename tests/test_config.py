@@ -31,7 +31,7 @@ def test_own_recipe_scales_with_the_epochs() -> None:
 
 def test_options_reach_method_and_recipe() -> None:
     made = config(
-        options={"tau": "0.2", "lambda_1": 1, "supcon_self": "false", "recipe.lr": "1e-2", "later.milestones": "[2, 3]"}
+        options={"tau": "0.2", "lambda_1": 1, "supcon_self": "false", "recipe.lr": "1e-2", "later.milestones": "2,3"}
     )
     assert made.options["tau"] == 0.2
     assert made.options["lambda_1"] == "1"
@@ -69,7 +69,17 @@ def test_the_paper_protocol_sets_the_official_choices_for_every_method() -> None
         ({"exemplars": "hearding"}, "herding"),
         ({"validation": 0.2}, "--select validation"),
         ({"select": "validation", "validation": 0}, "needs a share"),
-        ({"method": "nowhere.py:Mine"}, "there is no file nowhere.py"),
+        ({"method": "nowhere.py:Mine"}, "there is no Python file nowhere.py"),
+        ({"method": "README.md:Mine"}, "there is no Python file README.md"),
+        ({"tasks": 0}, "choose 1 to 10"),
+        ({"memory": ""}, "say a number of images"),
+        ({"backbone": ""}, "unknown backbone"),
+        ({"order_seed": 5_000_000_000}, "order_seed"),
+        ({"options": {"recipe.lr": "inf"}}, "lr"),
+        ({"options": {"recipe.batch_size": 1}}, "batch_size"),
+        ({"options": {"later.milestones": "[2,3"}}, "milestones"),
+        ({"options": [1]}, "options"),
+        ({"method": "bic", "memory": "0"}, "BiC needs exemplars"),
     ],
 )
 def test_mistakes_are_named_with_the_right_choice(values: dict[str, Any], message: str) -> None:
@@ -110,3 +120,16 @@ def test_methods_outside_of_the_package_are_found() -> None:
     assert find_method(f"{path}:HoldStill").name == "hold-still"
     with pytest.raises(UserError, match="did you mean HoldStill"):
         find_method(f"{path}:Holdstil")
+
+
+def test_an_outside_method_may_postpone_its_annotations(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    text = (Path(__file__).parents[1] / "examples" / "own_method.py").read_text()
+    path.write_text("from __future__ import annotations\n" + text.replace("HoldStill", "Mine"))
+    assert config(method=f"{path}:Mine").options["strength"] == 1.0
+
+
+def test_rows_of_the_ablation_are_methods_with_fields_set() -> None:
+    assert config(method="up+fm").options["margin"] == "fixed"
+    assert config(method="up").options["margin"] == "none"
+    assert config(method="up", options={"margin": "columns"}).options["margin"] == "columns"

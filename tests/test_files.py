@@ -49,10 +49,11 @@ def test_a_file_that_wants_to_run_code_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     buffer = io.BytesIO()
     torch.save({"net": Evil()}, buffer)
-    for body in (buffer.getvalue(), pickle.dumps(Evil())):
+    cases = {buffer.getvalue(): "more than tensors and plain values", pickle.dumps(Evil()): "archive of tensors"}
+    for body, message in cases.items():
         path = tmp_path / "evil.pt"
         path.write_bytes(f"upcl-checkpoint 1 {hashlib.sha256(body).hexdigest()}\n".encode() + body)
-        with pytest.raises(CheckpointError, match="more than tensors and plain values"):
+        with pytest.raises(CheckpointError, match=message):
             load_checkpoint(path)
     assert not (tmp_path / "executed").exists()
 

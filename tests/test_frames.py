@@ -8,7 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upcl.errors import TrainingError, UserError
-from upcl.frames import best_assignment, extend_orthonormal, is_best_assignment, orthonormalise
+from upcl.frames import (
+    best_assignment,
+    energy,
+    extend_gaussian,
+    extend_orthonormal,
+    extend_uniform,
+    is_best_assignment,
+    largest_cosine,
+    minimum_energy,
+    orthonormalise,
+    simplex,
+    simplex_in,
+    sinkhorn,
+    welch_bound,
+)
 
 
 def test_gram_schmidt_of_the_specification() -> None:
@@ -35,7 +49,7 @@ def test_a_full_frame_stays_orthonormal_in_float32() -> None:
 
 
 def test_more_rows_than_dimensions_is_refused_with_a_way_out() -> None:
-    with pytest.raises(UserError, match=r"11 orthonormal prototypes do not fit in 10.*projector=11"):
+    with pytest.raises(UserError, match="11 orthonormal rows do not fit in 10"):
         extend_orthonormal(torch.empty(0, 10), 11)
 
 
@@ -68,3 +82,90 @@ def test_proof_holds_where_every_class_has_its_own_nearest() -> None:
 def test_features_that_are_not_finite_are_named() -> None:
     with pytest.raises(TrainingError, match="not finite"):
         best_assignment(torch.full((2, 2), float("nan")))
+
+
+@pytest.mark.parametrize("num", [10, 100, 200, 500, 1000])
+def test_simplex_and_orthonormal_frames_have_exact_cosines(num: int) -> None:
+    torch.manual_seed(num)
+    assert 1 - largest_cosine(simplex(num, 1024)) == pytest.approx(1 + 1 / (num - 1), abs=1e-5)
+    assert 1 - largest_cosine(extend_orthonormal(torch.empty(0, 1024), num)) == pytest.approx(1, abs=1e-5)
+
+
+def test_simplex_of_the_specification() -> None:
+    corners = simplex_in(torch.eye(3, dtype=torch.float64))
+    wanted = torch.tensor([[0.816497, -0.408248, -0.408248]], dtype=torch.float64)
+    assert torch.allclose(corners, torch.cat([wanted, wanted.roll(1, 1), wanted.roll(2, 1)]), atol=1e-5)
+    torch.manual_seed(0)
+    four = simplex(4, 8)
+    off = (four @ four.T)[~torch.eye(4, dtype=torch.bool)]
+    assert torch.allclose(off, torch.full((12,), -0.333333), atol=1e-5)
+    assert simplex(1, 3).shape == (1, 3)
+    with pytest.raises(UserError, match="does not fit"):
+        simplex(5, 4)
+
+
+@pytest.mark.parametrize(
+    ("num", "dim", "power", "distance", "wanted"), [(4, 3, 2, 1.333333, 0.375), (3, 2, 1, 1.5, 0.577350)]
+)
+def test_minimum_energy_reaches_the_simplex(num: int, dim: int, power: float, distance: float, wanted: float) -> None:
+    torch.manual_seed(0)
+    frame = minimum_energy(num, dim, power=power, steps=6000, rate=2.0).double()
+    assert 1 - largest_cosine(frame) == pytest.approx(distance, abs=1e-4)
+    assert energy(frame, power) == pytest.approx(wanted, abs=1e-5)
+
+
+def test_energy_of_power_zero_is_the_logarithm() -> None:
+    frame = torch.eye(3)
+    assert energy(frame, 0) == pytest.approx(-0.5 * 0.693147, abs=1e-5)
+    torch.manual_seed(0)
+    assert 1 - largest_cosine(minimum_energy(4, 3, power=0.0, steps=4000, rate=2.0)) == pytest.approx(4 / 3, abs=1e-3)
+
+
+@pytest.mark.parametrize(("num", "distance"), [(10, 1.1109), (100, 1.0101), (200, 1.0050)])
+def test_averaged_energy_of_the_uniformity_figure(num: int, distance: float) -> None:
+    torch.manual_seed(0)
+    assert 1 - largest_cosine(minimum_energy(num, 1024, averaged=True)) == pytest.approx(distance, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("num", "low", "mean", "high"), [(10, 0.883, 0.920, 0.946), (100, 0.862, 0.885, 0.899), (200, 0.830, 0.869, 0.889)]
+)
+def test_gaussian_rows_are_less_uniform(num: int, low: float, mean: float, high: float) -> None:
+    torch.manual_seed(0)
+    distances = [1 - largest_cosine(extend_gaussian(torch.empty(0, 1024), num)) for _ in range(20)]
+    assert sum(distances) / 20 == pytest.approx(mean, abs=0.012)
+    assert low - 0.03 < min(distances) <= max(distances) < high + 0.03
+
+
+@pytest.mark.parametrize("steps", [[100], [40, 60], [1000], [200] * 5])
+def test_prototypes_keep_coming_beyond_the_dimensions(steps: list[int]) -> None:
+    torch.manual_seed(0)
+    frame = torch.empty(0, 64)
+    for num_new in steps:
+        rows = extend_uniform(frame, num_new)
+        grown = torch.cat([frame, rows])
+        assert torch.equal(grown[: len(frame)], frame)
+        frame = grown
+    assert torch.allclose(frame.norm(dim=1), torch.ones(len(frame)), atol=1e-5)
+    limit = 1e-6 if len(frame) <= 128 else 0.23
+    assert largest_cosine(frame) <= limit
+    assert largest_cosine(frame) < 0.25 + welch_bound(len(frame), 64)
+
+
+def test_welch_bound() -> None:
+    assert welch_bound(64, 64) == 0
+    assert welch_bound(1000, 64) == pytest.approx(0.120994, abs=1e-5)
+
+
+def test_sinkhorn_plan_of_the_specification() -> None:
+    cost = torch.tensor([[0.607318, 0.832034, 1.664067], [0.832034, 0.607318, 0.607318]], dtype=torch.float64)
+    wanted = torch.tensor([[0.256226, 0.185935, 0.057839], [0.077107, 0.147398, 0.275495]], dtype=torch.float64)
+    assert torch.allclose(sinkhorn(cost, 0.464), wanted, atol=1e-5)
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 10**6))
+def test_sinkhorn_keeps_both_marginals(num: int, other: int, seed: int) -> None:
+    cost = torch.rand(num, other, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    plan = sinkhorn(cost, 0.464)
+    assert torch.allclose(plan.sum(1), torch.full((num,), 1 / num, dtype=torch.float64), atol=1e-6)
+    assert torch.allclose(plan.sum(0), torch.full((other,), 1 / other, dtype=torch.float64), atol=1e-6)

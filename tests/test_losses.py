@@ -11,8 +11,13 @@ from torch import Tensor
 
 from upcl.losses import (
     cosine_distillation,
+    decorrelation,
     distillation,
+    dot_regression,
+    focal,
+    ldam_margins,
     log_prior,
+    margin_ranking,
     prototype_contrast,
     supervised_contrast,
     target_margin,
@@ -108,3 +113,68 @@ def test_distillation_equals_a_naive_loop(num: int, classes: int, temperature: f
         z = [math.exp(v / temperature) for v in s]
         total -= sum(a / sum(p) * math.log(b / sum(z)) for a, b in zip(p, z, strict=True))
     assert float(distillation(student, teacher, temperature)) == pytest.approx(total / num)
+
+
+def test_focal_without_focus_is_cross_entropy() -> None:
+    assert close(focal(X, Y, 0.0), 0.690731)
+
+
+def test_ldam_margins_of_the_specification() -> None:
+    wanted = torch.tensor([0.5, 0.5, 0.223607, 0.223607])
+    assert torch.allclose(ldam_margins(COUNTS, 0.5), wanted, atol=1e-5)
+    assert torch.allclose(ldam_margins(torch.full((3,), 7), 0.5), torch.full((3,), 0.5)), "equal counts: the largest"
+
+
+def test_facil_distillation_is_the_same_up_to_its_smoothing() -> None:
+    student, teacher = X[:, :2].softmax(1).sqrt(), OLD.softmax(1).sqrt()
+    student, teacher = student / student.sum(1, keepdim=True), teacher / teacher.sum(1, keepdim=True)
+    student = student + 1e-5 / 2
+    smoothed = -(teacher * (student / student.sum(1, keepdim=True)).log()).sum(1).mean()
+    assert close(smoothed, 0.655644)
+    assert close(distillation(X[:, :2], OLD), float(smoothed))
+
+
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(2, 6), st.integers(0, 10**6))
+def test_decorrelation_equals_a_naive_loop(num: int, classes: int, dim: int, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    unit_rows = F.normalize(torch.randn(num, dim, dtype=torch.float64, generator=draw))
+    labels = torch.randint(0, classes, (num,), generator=draw)
+    code, paper, used = 0.0, [], 0
+    for k in labels.unique():
+        rows = unit_rows[labels == k]
+        if len(rows) < 2:
+            continue
+        rows = rows - rows.mean(0)
+        rows = rows / (rows.var(0) + 1e-8).sqrt()
+        gram = rows.T @ rows
+        code += float(gram[~torch.eye(dim, dtype=torch.bool)].square().mean())
+        paper.append(float((gram / (len(rows) - 1)).square().sum() / dim**2))
+        used += len(rows)
+    assert float(decorrelation(unit_rows, labels, "code")) == pytest.approx(code / max(used, 1), abs=1e-6)
+    wanted = sum(paper) / max(len(paper), 1)
+    assert float(decorrelation(unit_rows, labels, "paper")) == pytest.approx(wanted, abs=1e-6)
+
+
+@given(st.integers(1, 8), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.integers(0, 10**6))
+def test_margin_ranking_equals_a_naive_loop(num: int, old: int, new: int, rivals: int, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    cosines = torch.rand(num, old + new, dtype=torch.float64, generator=draw) * 2 - 1
+    labels = torch.randint(0, old + new, (num,), generator=draw)
+    terms = []
+    for row, label in zip(cosines.tolist(), labels.tolist(), strict=True):
+        if label < old:
+            nearest = sorted(row[old:], reverse=True)[:rivals]
+            terms.append([max(0.0, 0.5 - row[label] + value) for value in nearest])
+    for reduction in ("mean", "sum"):
+        wanted = sum(sum(t) / (len(t) if reduction == "mean" else 1) for t in terms) / max(len(terms), 1)
+        found = margin_ranking(cosines, labels, old, rivals=rivals, margin=0.5, reduction=reduction)
+        assert float(found) == pytest.approx(wanted)
+
+
+def test_dot_regression_counts_what_it_is_told_to() -> None:
+    targets = F.normalize(torch.ones(4, 4, dtype=torch.float64))
+    each = ((V * targets).sum(1) - 1).square() / 2
+    assert float(dot_regression(V, targets)) == pytest.approx(float(each.mean()))
+    counted = torch.tensor([1.0, 0.0, 0.0, 1.0], dtype=torch.float64)
+    assert float(dot_regression(V, targets, counted)) == pytest.approx(float(each[[0, 3]].mean()))
+    assert float(dot_regression(V, targets, 0 * counted)) == 0

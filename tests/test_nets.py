@@ -84,7 +84,7 @@ def test_teacher_does_not_follow_the_network() -> None:
 def test_projector_is_linear_and_off_by_default() -> None:
     backbone = make_backbone("small")
     plain = Network(backbone, PrototypeHead(backbone.dim))
-    projected = Network(backbone, PrototypeHead(200), projected=True)
+    projected = Network(backbone, PrototypeHead(200), torch.nn.Linear(128, 200))
     images = torch.randn(2, 3, 8, 8)
     assert torch.equal(plain.eval().embed(images), plain.features(images))
     assert projected.embed(images).shape == (2, 200)

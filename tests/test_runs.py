@@ -68,13 +68,20 @@ def test_methods_without_exemplars_have_no_nearest_mean() -> None:
     assert record["imbalance_ratio"] == [1.0, None, None]
 
 
+def test_top5_of_the_nearest_mean_ignores_classes_without_exemplars() -> None:
+    record = run("icarl", "synthetic:classes=6,train=6,test=5", tasks=[5, 1], memory="2", epochs=1)
+    assert record["top5"]["head"][0] == 100
+    assert record["top5"]["nme"][0] <= 40, "only two of five classes have a mean"
+
+
 def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
-    with pytest.raises(UserError, match="not empty"):
-        run("finetune", STREAM, out=tmp_path, **QUICK)
-    with pytest.raises(UserError, match="holds no run"):
-        run("finetune", STREAM, out=tmp_path, resume=True, **QUICK)
-    assert [p.name for p in tmp_path.iterdir() if p.name != ".lock"] == ["precious.txt"]
+    for resume in (False, True):
+        with pytest.raises(UserError, match="not empty and holds no run"):
+            run("finetune", STREAM, out=tmp_path, resume=resume, **QUICK)
+    with pytest.raises(UserError, match="is a file"):
+        run("finetune", STREAM, out=tmp_path / "precious.txt", **QUICK)
+    assert [p.name for p in tmp_path.iterdir()] == ["precious.txt"], "a refusal leaves nothing behind"
     out = tmp_path / "run"
     first = run("finetune", STREAM, out=out, **QUICK)
     with pytest.raises(UserError, match="--resume"):
@@ -154,9 +161,10 @@ def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     a, b = tmp_path / "a", tmp_path / "b"
-    run("upcl", STREAM, out=a, **QUICK)
-    run("upcl", STREAM, out=b, seed=1, **QUICK)
-    (a / "checkpoints" / "task-2.pt").write_bytes((b / "checkpoints" / "task-2.pt").read_bytes())
+    for out, seed in ((a, 0), (b, 1)):
+        with pytest.raises(Stop):
+            run("upcl", STREAM, out=out, seed=seed, watch=stop_after(4), **QUICK)
+    (a / "checkpoints" / "task-0.pt").write_bytes((b / "checkpoints" / "task-0.pt").read_bytes())
     with pytest.raises(CheckpointError, match="belongs to another run"):
         run("upcl", STREAM, out=a, resume=True, **QUICK)
 
@@ -230,8 +238,78 @@ def test_public_names_exist() -> None:
         upcl.nothing  # noqa: B018
 
 
-def test_upcl_is_far_ahead_on_digits() -> None:
-    """The demo's claim, for one seed: 3 seeds are in docs/parity.md."""
-    heads = {name: run(name, "digits")["a_last"]["head"] for name in ("finetune", "icarl", "upcl")}
-    assert heads["upcl"] >= 70
-    assert heads["upcl"] >= 30 + max(heads["icarl"], heads["finetune"])
+def test_a_misplaced_checkpoint_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(Stop):
+        run("upcl", STREAM, out=out, watch=stop_after(5), save_seconds=0, **QUICK)
+    task, stage = out / "checkpoints" / "task-0.pt", out / "checkpoints" / "task-1-stage-0.pt"
+    good = task.read_bytes()
+    for target, content in ((task, stage.read_bytes()), (stage, good)):
+        kept = target.read_bytes()
+        target.write_bytes(content)
+        with pytest.raises(CheckpointError, match="was written as"):
+            run("upcl", STREAM, out=out, resume=True, **QUICK)
+        target.write_bytes(kept)
+
+
+def test_what_a_kill_leaves_is_cleaned_up(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(Stop):
+        run("upcl", STREAM, out=out, watch=stop_after(3), save_seconds=0, **QUICK)
+    (out / "record.json.partial").write_text("half")
+    (out / "checkpoints" / "task-0-stage-0.pt.partial").write_text("half")
+    run("upcl", STREAM, out=out, resume=True, **QUICK)
+    names = sorted(p.name for p in out.rglob("*") if p.is_file())
+    assert names == [".lock", "config.json", "events.jsonl", "record.json", "task-2.pt"]
+
+
+def test_a_resume_with_other_threads_is_noted(tmp_path: Path) -> None:
+    out, threads = tmp_path / "run", torch.get_num_threads()
+    with pytest.raises(Stop):
+        run("finetune", STREAM, out=out, watch=stop_after(4), save_seconds=0, **QUICK)
+    try:
+        torch.set_num_threads(threads + 1)
+        record = run("finetune", STREAM, out=out, resume=True, **QUICK)
+    finally:
+        torch.set_num_threads(threads)
+    assert f"threads: {threads} there, {threads + 1} now" in record["notes"][0]
+
+
+def test_a_finished_record_is_not_written_again(tmp_path: Path) -> None:
+    run("finetune", STREAM, out=tmp_path / "run", **QUICK)
+    before = (tmp_path / "run" / "record.json").stat().st_mtime_ns
+    run("finetune", STREAM, out=tmp_path / "run", resume=True, **QUICK)
+    assert (tmp_path / "run" / "record.json").stat().st_mtime_ns == before
+
+
+def test_another_transform_is_another_config(tmp_path: Path) -> None:
+    data = upcl.load_dataset(STREAM)
+    run("finetune", data, out=tmp_path / "run", **QUICK)
+    other = upcl.Dataset(**{**vars(data), "transform": upcl.Transform((0.4,) * 3, (0.25,) * 3)})
+    with pytest.raises(UserError, match="transform"):
+        run("finetune", other, out=tmp_path / "run", resume=True, **QUICK)
+
+
+def test_what_cannot_work_is_refused_before_a_folder_is_made(tmp_path: Path) -> None:
+    for method, options in (("bic", {"memory": "0"}), ("nccil", {}), ("upcl", {"options": {"prototypes": "simplex"}})):
+        with pytest.raises(UserError):
+            run(method, "synthetic:classes=140,train=1,test=1", out=tmp_path / "run", epochs=1, **options)
+    with pytest.raises(UserError, match="holds none out"):
+        run("upcl", STREAM, out=tmp_path / "run", select="validation", validation=0.05, **QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_peak_memory_is_each_tasks_own() -> None:
+    ballast = torch.zeros(400 * 2**20 // 4)
+    ballast.add_(1)
+    del ballast
+    record = run("finetune", STREAM, **QUICK)
+    now = record["peak_memory_mb"]
+    again = run("finetune", STREAM, **QUICK)["peak_memory_mb"]
+    assert max(now) - min(again) < 300, "memory given back before the run is not counted"
+
+
+def test_uint8_labels_are_taken() -> None:
+    data = upcl.load_dataset(STREAM)
+    small = upcl.Samples(data.train.inputs, data.train.labels.to(torch.uint8))
+    assert run("finetune", upcl.Dataset(**{**vars(data), "train": small}), **QUICK)["finished"]

@@ -52,6 +52,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} has format {words[1]}; this version of upcl reads format {VERSION}")
     if hashlib.sha256(body).hexdigest() != words[2]:
         raise CheckpointError(f"{path} is damaged or was altered: its content does not match its digest")
+    if not body.startswith(b"PK"):
+        raise CheckpointError(f"{path} does not hold an archive of tensors; it was not loaded")
     try:
         state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -37,7 +37,7 @@ class LDAM(ICarl):
         scale = 1.0 if self.linear else self.scale
         margins = scale * ldam_margins(self.counts, self.max_margin)
         late = self.deferred and batch.progress >= 0.8
-        weights = effective_weights(self.counts, self.beta) if late else None
+        weights = effective_weights(self.counts, self.beta).to(scores.dtype) if late else None
         return F.cross_entropy(
             scores + target_margin(batch.labels, len(margins), margins), batch.labels, weight=weights
         )
