@@ -92,7 +92,8 @@ def test_mistakes_exit_with_2_and_name_the_right_choice(words: list[str], messag
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("method: upcl\ndevice: cpu", "device"), ("method: 3", "method"), ("method: upcl\noptions: [1]", "options")]
+    ("text", "message"),
+    [("method: upcl\ndevice: cpu", "device"), ("method: 3", "method"), ("method: upcl\noptions: [1]", "options")],
 )
 def test_mistakes_in_a_config_file_are_named(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(f"{text}\n")

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -83,15 +84,15 @@ def _type_name(hint: Any) -> str:
     return getattr(base, "__name__", str(base))
 
 
-def describe_fields(cls: type[Any]) -> Iterator[str]:
+def describe_fields(cls: type[Any]) -> Iterator[Padding]:
     """The fields of a dataclass, each with its values, default, meaning and where the default comes from."""
     hints = get_type_hints(cls, include_extras=True)
     for name, field in fields_of(cls).items():
         about = field.metadata
-        yield f"  [bold]{name}[/bold] = {field.default}   ({_type_name(hints[name])})"
-        yield f"      {about.get('meaning', '')}"
+        yield Padding(f"[bold]{name}[/bold] = {field.default}   ({_type_name(hints[name])})", (0, 0, 0, 2))
+        yield Padding(about.get("meaning", ""), (0, 0, 0, 6))
         if about.get("source"):
-            yield f"      [dim]source: {about['source']}[/dim]"
+            yield Padding(f"[dim]source: {about['source']}[/dim]", (0, 0, 0, 6))
 
 
 def recipes_table(method: MethodClass) -> Table:
