@@ -68,7 +68,9 @@ def test_centroids_follow_the_moving_average_of_the_specification() -> None:
     assert torch.allclose(head.centroids[0], start[0]), "the first sight overwrites"
     assert head.met.tolist() == [True, False]
     unseen = head.centroids[1].clone()
-    head.follow(torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.8, 0.6]]), torch.tensor([0, 0]), 0.9)
+    rows = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.8, 0.6]])
+    assert torch.allclose(F.normalize(rows.mean(0), dim=0), torch.tensor([0.0, 0.948683, 0.316228]), atol=1e-5)
+    head.follow(rows, torch.tensor([0, 0]), 0.9)
     assert torch.allclose(head.centroids[0], torch.tensor([0.656132, 0.753942, 0.032603]), atol=1e-5)
     assert torch.allclose(head.centroids[1], unseen)
 

@@ -14,6 +14,7 @@ from upcl.losses import (
     decorrelation,
     distillation,
     dot_regression,
+    effective_weights,
     focal,
     ldam_margins,
     log_prior,
@@ -30,6 +31,10 @@ V, TEACHER = unit(RAW), unit(RAW_TEACHER)
 
 def test_cross_entropy_and_distillation_of_fixture_a() -> None:
     assert close(F.cross_entropy(X, Y), 0.690731)
+    each = F.cross_entropy(X, Y, reduction="none")
+    wanted = torch.tensor([0.375419, 0.645320, 1.051456], dtype=torch.float64)
+    assert torch.allclose(each, wanted, atol=1e-5)
+    assert torch.allclose((-each).exp(), torch.tensor([0.687002, 0.524495, 0.349429], dtype=torch.float64), atol=1e-5)
     assert close(distillation(X[:, :2], OLD), 0.655644)
     entropy = distillation(OLD, OLD)
     assert close(entropy, 0.653609)
@@ -56,10 +61,14 @@ def test_prototype_contrast_of_fixture_b(
     assert close(prototype_contrast(cosines, LABELS, tau, by_column), columns)
 
 
-@pytest.mark.parametrize(("tau", "with_self", "without"), [(0.07, 0.560132, 0.008401), (0.5, 0.830307, 0.624583)])
-def test_supervised_contrast_of_fixture_b(tau: float, with_self: float, without: float) -> None:
+@pytest.mark.parametrize(
+    ("tau", "with_self", "without", "over_all"),
+    [(0.07, 0.560132, 0.008401, 0.004201), (0.5, 0.830307, 0.624583, 0.312292)],
+)
+def test_supervised_contrast_of_fixture_b(tau: float, with_self: float, without: float, over_all: float) -> None:
     assert close(supervised_contrast(V, LABELS, tau), with_self)
     assert close(supervised_contrast(V, LABELS, tau, self_pair=False), without)
+    assert close(supervised_contrast(V, LABELS, tau, self_pair=False) * 2 / 4, over_all), "two of four have a positive"
 
 
 def test_feature_distillation_of_fixture_b() -> None:
@@ -178,3 +187,16 @@ def test_dot_regression_counts_what_it_is_told_to() -> None:
     counted = torch.tensor([1.0, 0.0, 0.0, 1.0], dtype=torch.float64)
     assert float(dot_regression(V, targets, counted)) == pytest.approx(float(each[[0, 3]].mean()))
     assert float(dot_regression(V, targets, 0 * counted)) == 0
+
+
+@pytest.mark.parametrize("gamma", [0.3, 2.0])
+def test_focal_gradients_are_finite_where_the_answer_is_certain(gamma: float) -> None:
+    scores = torch.tensor([[80.0, -80.0], [1.0, 0.0]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(focal(scores, torch.tensor([0, 0]), gamma), scores)
+    assert bool(torch.isfinite(gradient).all())
+
+
+def test_effective_weights_are_exact_for_large_beta() -> None:
+    weights = effective_weights(torch.tensor([1, 10]), 1 - 1e-9)
+    assert weights.tolist() == pytest.approx([2 * 10 / 11, 2 * 1 / 11], rel=1e-5)
+    assert effective_weights(torch.tensor([3, 9]), 0.0).tolist() == [1.0, 1.0]

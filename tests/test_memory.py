@@ -16,6 +16,17 @@ ROWS = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-0.6, 0.8]
 
 def test_herding_of_the_specification() -> None:
     assert herd(ROWS, 3).tolist() == [2, 3, 0]
+    steps = [
+        [0.905097, 0.441814, 0.288444, 0.509117, 0.973242],
+        [0.501199, 0.345254, 0.266833, 0.393954],
+        [0.177889, 0.192296, 0.425415],
+    ]
+    rest, total = [0, 1, 2, 3, 4], torch.zeros(2)
+    for k, (pick, wanted) in enumerate(zip([2, 3, 0], steps, strict=True), start=1):
+        distances = [float((ROWS.mean(0) - (total + ROWS[i]) / k).norm()) for i in rest]
+        assert distances == pytest.approx(wanted, abs=1e-5)
+        total = total + ROWS[pick]
+        rest.remove(pick)
     means = class_means(ROWS[[2, 3, 0]], torch.zeros(3, dtype=torch.int64), 1)
     assert torch.allclose(means, torch.tensor([[0.664364, 0.747409]]), atol=1e-5)
 
@@ -67,12 +78,15 @@ def test_sharing_is_exact_and_even(total: int, available: list[int]) -> None:
         assert max(quotas) <= max(unsated) + 1
 
 
-@pytest.mark.parametrize(("total", "classes", "each"), [(2000, 15, 133), (2000, 70, 28), (500, 30, 16), (500, 90, 5)])
+@pytest.mark.parametrize(
+    ("total", "classes", "each"),
+    [(2000, 15, 133), (2000, 30, 66), (2000, 70, 28), (500, 30, 16), (500, 90, 5), (500, 200, 2)],
+)
 def test_floor_sharing_of_the_specification(total: int, classes: int, each: int) -> None:
     assert Budget(total, "images", "floor").quotas([500] * classes, 1) == [each] * classes
     exact = Budget(total).quotas([500] * classes, 1)
     assert sum(exact) == total
-    assert set(exact) <= {each, each + 1}
+    assert set(exact) == {each, each + 1}, "no class has less than the floor or more than the ceiling"
 
 
 def test_budgets_are_read_in_all_three_units() -> None:

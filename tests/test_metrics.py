@@ -4,10 +4,39 @@ import pytest
 import torch
 
 from upcl import metrics
+from upcl.memory import Budget
 
 
 def test_curve_of_the_specification() -> None:
     assert metrics.average([90, 80, 70, 66]) == 76.5
+
+
+RATIOS = {  # images a class, memory, classes a task: ratios of the tasks
+    (500, 2000, 20): [1, 5, 10, 15.15, 20],
+    (500, 500, 20): [1, 20, 41.67, 62.5, 83.33],
+    (500, 2000, 10): [1, 2.5, 5, 7.58, 10, 12.5, 15.15, 17.86, 20, 22.73],
+    (500, 1000, 10): [1, 5, 10, 15.15, 20, 25, 31.25, 35.71, 41.67, 45.45],
+    (500, 500, 10): [1, 10, 20, 31.25, 41.67, 50, 62.5, 71.43, 83.33, 100],
+}
+
+
+@pytest.mark.parametrize("setting", RATIOS, ids=str)
+def test_imbalance_ratios_of_the_specification(setting: tuple[int, int, int]) -> None:
+    images, memory, step = setting
+    ratios = []
+    for num_old in range(0, step * len(RATIOS[setting]), step):
+        kept = Budget(memory, "images", "floor").quotas([images] * num_old, 1)
+        ratios.append(metrics.imbalance_ratio(torch.tensor([*kept, *[images] * step])))
+    assert ratios == pytest.approx(RATIOS[setting], abs=0.005)
+
+
+def test_imbalance_ratios_of_the_longer_streams() -> None:
+    def ratio(num_old: int, images: int = 500, memory: int = 2000) -> float | None:
+        return metrics.imbalance_ratio(torch.tensor([memory // num_old] * num_old + [images] * 5))
+
+    first = [ratio(n) for n in (5, 10, 15, 20, 25, 90, 95)]
+    assert first == pytest.approx([1.25, 2.5, 3.76, 5, 6.25, 22.73, 23.81], abs=0.005)
+    assert [ratio(n) for n in (175, 180, 185, 190, 195)] == pytest.approx([45.45, 45.45, 50, 50, 50], abs=0.005)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from upcl import METHODS, load_dataset, run
 from upcl.config import make_request, resolve
 from upcl.core import Batch, Losses, Samples, Stage, Task
-from upcl.losses import cosine_distillation, prototype_contrast
+from upcl.engine import fit
+from upcl.losses import cosine_distillation
+from upcl.memory import class_means
 from upcl.methods import VARIANTS
 from upcl.methods.bic import BiC
 from upcl.methods.coil import Coil, transport
@@ -25,7 +27,16 @@ from upcl.methods.lucir import Lucir
 from upcl.methods.nccil import NCCIL, flown
 from upcl.methods.scrollnet import ScrollNet
 from upcl.methods.upcl import LAMBDA_ONE, UPCL
-from upcl.nets import CorrectedHead, CosineHead, Head, LinearHead, Network, PrototypeHead
+from upcl.nets import (
+    BACKBONES,
+    CorrectedHead,
+    CosineHead,
+    Head,
+    LinearHead,
+    Network,
+    PrototypeHead,
+    ScrollBackbone,
+)
 from upcl.nets.network import Network as AnyNetwork
 from upcl.nets.scroll import Roll
 from upcl.runs import make_setting
@@ -646,9 +657,6 @@ def test_cosine_rows_of_the_ablation(margin: Any, value: float) -> None:
     assert close(losses["fkd"] / 0.5, 0.010355), "-1.893856 would be a teacher that is not normalised"
     if margin == "none":
         assert close(total(losses), 0.164186)
-    columns = torch.tensor([-0.1, -0.1, -2.0, -2.0])
-    cosines = head.cosines(torch.tensor(RAW))
-    assert close(prototype_contrast(cosines, LABELS, 1 / 4, columns), 0.782150)
     assert close(cosine_distillation(F.normalize(torch.tensor(RAW)), torch.tensor(RAW_TEACHER)), -1.893856)
 
 
@@ -677,3 +685,196 @@ def test_upcl_goes_on_beyond_the_feature_dimensions() -> None:
     for prototypes in ("orthonormal", "simplex"):
         with pytest.raises(Exception, match=r"do(es)? not fit in 8"):
             run("upcl", data, tasks=3, epochs=1, options={"projector": 8, "prototypes": prototypes})
+
+
+# --- what equal numbers of old and new classes would hide
+
+
+@pytest.mark.parametrize("name", ["wa", "bic", "coil"])
+def test_the_past_weighs_as_its_share_of_the_classes(name: str) -> None:
+    method: Any = METHODS[name]()
+    method.task = Task(1, 4, 2, Samples(torch.zeros(0, 1), torch.zeros(0)))
+    assert method.weights() == pytest.approx((1 / 3, 2 / 3))
+
+
+def test_upcl_weighs_the_past_by_its_share() -> None:
+    head = PrototypeHead(4, frame=torch.eye(4))
+    method = second_task(UPCL(), head, COUNTS, (3, 1))
+    method.teacher = teaches(torch.tensor(RAW_TEACHER))
+    losses = method.losses(late(torch.tensor(RAW), LABELS))
+    assert close(losses["fkd"], 0.75 * 0.010355)
+    assert close(losses["feat"], 0.25 * 0.5 * 0.560132)
+    assert close(losses["proto"], 0.25 * 0.002001)
+
+
+Numbers = tuple[int, float, tuple[int, ...], float, int]
+RECIPES_OF_THE_SPECIFICATION: dict[str, list[Numbers]] = {
+    "joint": [(200, 0.1, (60, 120, 170), 5e-4, 128), (200, 0.1, (60, 120, 170), 5e-4, 128)],
+    "finetune": [(200, 0.1, (60, 120, 170), 5e-4, 128), (80, 0.1, (40, 70), 2e-4, 128)],
+    "icarl": [(200, 0.1, (60, 120, 170), 5e-4, 128), (170, 0.1, (80, 120), 2e-4, 128)],
+    "wa": [(200, 0.1, (60, 120, 170), 5e-4, 128), (170, 0.1, (60, 100, 140), 2e-4, 128)],
+    "lwf": [(200, 0.1, (60, 120, 160), 5e-4, 128), (250, 0.1, (60, 120, 180, 220), 2e-4, 128)],
+    "bic": [(170, 0.1, (60, 100, 140), 2e-4, 128), (170, 0.1, (60, 100, 140), 2e-4, 128)],
+    "coil": [(160, 0.1, (80, 120), 5e-4, 128), (160, 0.1, (80, 120), 5e-4, 128)],
+    "fetril": [(200, 0.1, (), 5e-4, 128), (50, 0.05, (), 5e-4, 128)],
+    "lucir": [(160, 0.1, (80, 120), 5e-4, 128), (160, 0.1, (80, 120), 5e-4, 128)],
+    "nccil": [(200, 0.1, (60, 120, 170), 5e-4, 128), (170, 0.1, (80, 120, 150), 2e-4, 128)],
+    "scrollnet": [(200, 0.1, (80, 120), 0.0, 64), (200, 0.1, (80, 120), 0.0, 64)],
+    "upcl": [(200, 0.1, (60, 120, 170), 5e-4, 256), (170, 0.1, (80, 120, 150), 2e-4, 256)],
+}
+SAME_AS = {"focal": "icarl", "ldam": "icarl", "la": "icarl", "cwd": "lucir"}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_own_recipes(name: str) -> None:
+    recipes = METHODS[name].recipes
+    wanted = RECIPES_OF_THE_SPECIFICATION[SAME_AS.get(name, name)]
+    for recipe, (epochs, lr, milestones, decay, batch) in zip((recipes.first, recipes.later), wanted, strict=True):
+        assert (recipe.epochs, recipe.lr, recipe.milestones) == (epochs, lr, milestones)
+        assert (recipe.weight_decay, recipe.batch_size, recipe.gamma) == (decay, batch, 0.1)
+        assert recipe.momentum == (0.0 if name == "scrollnet" else 0.9)
+        assert recipe.schedule == ("cosine" if name == "fetril" else "step")
+        assert recipe.clip == (1e4 if name == "scrollnet" else 0)
+
+
+def begun(method: Any, counts: tuple[int, int] = (2, 2), **request: Any) -> Any:
+    """A method that has learned a first task and begun the second, on a small stream."""
+    data = load_dataset("synthetic:classes=4,train=6,test=2")
+    asked = make_request({"data": data.name, "tasks": list(counts), "epochs": 1, "memory": "8", **request})
+    config = resolve(asked, data, type(method))
+    torch.manual_seed(0)
+    method.start(make_setting(config, data, CPU))
+    for index, (first, num) in enumerate([(0, counts[0]), counts]):
+        inside = (data.train.labels >= first) & (data.train.labels < first + num)
+        task = Task(index, first, num, data.train[inside])
+        if index == 1:
+            method.begin(task)
+            return method
+        for stage in method.learn(task):
+            fit(method.net, stage, transform=data.transform, device=CPU, place=(0,))
+    return method
+
+
+def test_coil_starts_new_rows_at_the_transported_ones_and_its_advice_has_no_gradient() -> None:
+    method = begun(Coil())
+    old, new = method.means()
+    rows = transport(old, new, method.net.head.old, method.regularisation)
+    assert torch.allclose(method.net.head.new, rows, atol=1e-5)
+    features = torch.tensor([[0.6, 0.8], [1.0, -0.5], [-0.2, 0.9]])
+    fixture = second_task(Coil(), CosineHead(2))
+    fixture.teacher = teaches(OLD.float())
+    fixture.ahead = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    losses = fixture.losses(Batch(features, Y, 0, 160, 0, 1))
+    advice = F.normalize(features) @ fixture.ahead.T
+    scores = fixture.net.head(features)[:, 2:]
+    plain = -((advice / 2).softmax(1) * (scores / 2).log_softmax(1)).sum(1).mean()
+    assert float(losses["ahead"].detach()) == pytest.approx(1e-3 * float(plain.detach()), rel=1e-5)
+    with torch.no_grad():
+        fixture.net.head.new.zero_()
+    rows = features.requires_grad_()
+    again = fixture.losses(Batch(rows, Y, 0, 160, 0, 1))["ahead"]
+    (gradient,) = torch.autograd.grad(again, rows, allow_unused=True)
+    assert gradient is None or not bool(gradient.any()), "with zero rows only the advice could carry one"
+
+
+def test_coil_calibrates_by_the_mean_norm() -> None:
+    old, new = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.8, 0.6], [0.6, 0.8], [-0.6, 0.8]])
+    plan = torch.tensor([[0.256226, 0.185935, 0.057839], [0.077107, 0.147398, 0.275495]])
+    rows = transport(old, new, torch.tensor([[2.0, 0.0], [0.0, 1.0]]), 0.464)
+    gamma = rows[0, 0] / (2 * plan[0, 0])
+    assert float(gamma) == pytest.approx(2.861322, abs=1e-4)
+
+
+@pytest.mark.parametrize("method", [Cosine(), Coil(), LDAM()], ids=lambda m: m.name)
+def test_new_cosine_rows_are_never_zero(method: Any) -> None:
+    assert float(begun(method).net.head.weight.detach().norm(dim=1).min()) > 0.1
+
+
+def test_lucir_imprints_when_a_task_begins() -> None:
+    method = begun(Lucir())
+    task = method.task
+    means = class_means(method.extract(task.train), task.train.labels - task.num_old, task.num_new)
+    assert torch.allclose(F.normalize(method.net.head.new), means, atol=1e-5)
+
+
+def test_scrollnet_advances_and_its_teacher_stays_behind() -> None:
+    method = begun(ScrollNet())
+    assert method.backbone.roll.scroll == 1
+    assert method.teacher.backbone.roll.scroll == 0
+    state = method.net.state_dict()
+    method.backbone.roll.scroll = 3
+    method.net.load_state_dict(state)
+    assert method.backbone.roll.scroll == 1, "the scroll is saved with the weights"
+
+
+def test_scrollnet_norms_roll_with_their_channels() -> None:
+    torch.manual_seed(0)
+    backbone = ScrollBackbone(BACKBONES["small"], 3, 4).eval()
+    for name, value in backbone.named_parameters():
+        if "norms" in name:
+            nn.init.uniform_(value, 0.5, 1.5)
+    for buffer in backbone.buffers():
+        nn.init.uniform_(buffer, 0.5, 1.5)
+    images, outputs = torch.randn(2, 3, 8, 8), []
+    for scroll in range(4):
+        backbone.roll.scroll = scroll
+        outputs.append(backbone(images))
+    assert all(torch.allclose(outputs[0], other, atol=1e-4) for other in outputs), "at full width nothing is left out"
+    narrow = backbone.at_width(images, 1)
+    used = narrow.abs().sum(0) > 0
+    assert used.nonzero().min() >= 96, "the fourth group of 128 features"
+
+
+def test_wa_aligns_at_the_end_of_a_task_and_clips_where_asked() -> None:
+    method = begun(METHODS["wa"](clip_weights=True))  # type: ignore[call-arg]
+    norms = method.net.head.weight.detach().norm(dim=1)
+    assert not torch.isclose(norms[:2].mean(), norms[2:].mean(), rtol=1e-3)
+    for stage in method.learn(Task(2, 4, 1, Samples(method.task.train.inputs[:3], torch.full((3,), 4)))):
+        fit(method.net, stage, transform=method.setting.transform, device=CPU, place=(0,))
+    weight = method.net.head.weight.detach()
+    assert float(weight.min()) >= 0
+    assert torch.allclose(weight[:4].norm(dim=1).mean(), weight[4:].norm(dim=1).mean(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("epoch", "weighted"), [(79, False), (80, True)])
+def test_ldam_reweights_the_last_fifth(epoch: int, weighted: bool) -> None:
+    method = second_task(LDAM(deferred=True), Scores(4))
+    plain = second_task(LDAM(), Scores(4)).losses(late(30 * COSINES, Y, epoch, 100))["ce"]
+    assert close(method.losses(late(30 * COSINES, Y, epoch, 100))["ce"], float(plain)) != weighted
+
+
+def test_nccil_official_values() -> None:
+    method = second_task(NCCIL(form="official"), PrototypeHead(4, frame=torch.eye(4)), COUNTS, (3, 1))
+    method.net.growth = [1, 2, 1]
+    assert method.weights() == pytest.approx((5.0, 50 * 3**0.5))
+    method.targets, method.centroids = torch.eye(4), F.normalize(torch.ones(1, 4))
+    flight = method.targets_at(late(torch.zeros(1, 4), Y[:1], epoch=9, epochs=10))
+    assert torch.allclose(flight[3], torch.eye(4)[3]), "(e + 1) / E reaches the corner in the last epoch"
+    rows, old = torch.tensor(RAW), torch.tensor(RAW_TEACHER)
+    method.teacher = teaches(old)
+    held = method.losses(late(rows, LABELS, epoch=9, epochs=10))["hold"]
+    of_old = LABELS < 3
+    squares = ((F.normalize(rows) * F.normalize(old)).sum(1) - 1).square() / 2
+    assert float(held) == pytest.approx(50 * 3**0.5 * float(squares[of_old].mean()), rel=1e-4)
+
+
+def test_nccil_dots_of_the_specification() -> None:
+    dots = (F.normalize(torch.tensor([[1.0, 0.2], [0.3, 0.9]])) * torch.eye(2)).sum(1)
+    assert torch.allclose(dots, torch.tensor([0.980581, 0.948683]), atol=1e-5)
+
+
+def test_fetril_svm_reads_normalised_features() -> None:
+    method = begun(FeTrIL(classifier="svm"))
+    features = torch.rand(3, 128)
+    assert torch.allclose(method.scores(features), method.scores(7 * features), atol=1e-5)
+    method.classifier = "linear"
+    assert not torch.allclose(method.scores(features), method.scores(7 * features), atol=1e-5)
+
+
+def test_cosine_columns_act_on_logits() -> None:
+    method = second_task(Cosine(margin="columns", margin_old=0.1, margin_size=2.0), CosineHead(4))
+    with torch.no_grad():
+        method.net.head.old.copy_(ROWS[:2])
+        method.net.head.new.copy_(ROWS[2:])
+        method.net.head.sigma.fill_(4.0)
+    assert close(method.losses(late(torch.tensor(RAW), LABELS))["ce"] / 0.5, 0.782150)

@@ -215,7 +215,8 @@ def one_image_in_a_class(method: MethodClass) -> None:
 def memory_smaller_than_the_classes(method: MethodClass) -> None:
     """Fewer slots than classes: it runs, and the record says so."""
     record = _runs(STREAM, method, memory="4")
-    assert record["notes"] or not method.uses_memory, "too few slots, and nothing said"
+    enough = not method.uses_memory or record["exemplars"][-1] > 4
+    assert bool(record["notes"]) != enough, f"{record['exemplars'][-1]} exemplars, notes {record['notes']}"
 
 
 def no_memory(method: MethodClass) -> None:

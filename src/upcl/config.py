@@ -163,7 +163,6 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
     select = request.select or choices.select
     memory = dataset.memory if request.memory is None else request.memory
     tasks = dataset.tasks if request.tasks is None else request.tasks
-    Budget.parse(memory)
     options: dict[str, dict[str, Any]] = {"recipe": {}, "first": {}, "later": {}, "method": {}}
     for key, value in request.options.items():
         part, dot, name = key.partition(".")
@@ -175,7 +174,8 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         **(VARIANTS[request.method].options if request.method in VARIANTS else {}),
     }
     instance = method(**{**presets, **check(method, options["method"], f"option of {method.name}")})
-    if method.needs_exemplars and Budget.parse(memory).amount == 0:
+    slots = Budget.parse(memory).slots(len(dataset.classes), dataset.train.inputs[0].numel())
+    if method.needs_exemplars and slots == 0:
         raise UserError(f"{method.title} needs exemplars: give it a memory, such as --memory 20/class")
     return RunConfig(
         method=request.method,

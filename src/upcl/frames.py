@@ -92,10 +92,14 @@ def repel(frame: Tensor, num_new: int) -> Tensor:
 
 def simplex(num: int, dim: int) -> Tensor:
     """Simplex equiangular tight frame (num x dim): every pair has cosine -1/(num - 1)."""
-    if num > dim:
+    if num > dim + 1:
         raise UserError(f"a simplex of {num} classes does not fit in {dim} feature dimensions: use a larger backbone")
-    basis = orthonormalise(torch.randn(num, dim, dtype=torch.float64), torch.empty(0, dim, dtype=torch.float64))
-    return simplex_in(basis).float()
+    space = max(num, dim)
+    basis = orthonormalise(torch.randn(num, space, dtype=torch.float64), torch.empty(0, space, dtype=torch.float64))
+    corners = simplex_in(basis)
+    if space > dim:  # the corners lie in a plane through the origin: turn it into the first dim axes
+        corners = corners @ torch.linalg.svd(corners).Vh[:dim].T
+    return corners.float()
 
 
 def simplex_in(basis: Tensor) -> Tensor:
@@ -108,24 +112,26 @@ def simplex_in(basis: Tensor) -> Tensor:
     return corners
 
 
-def minimum_energy(
-    num: int, dim: int, *, power: float = 2.0, steps: int = 200, rate: float = 50.0, averaged: bool = False
-) -> Tensor:
+def minimum_energy(num: int, dim: int, *, power: float = 2.0, steps: int = 200, averaged: bool = False) -> Tensor:
     """Rows of least hyperspherical energy sum_{i<j} |w_i - w_j|^-power (power 0: -log), by descent with momentum.
 
-    `averaged` divides the energy by the number of pairs, as in the uniformity figure: each row's gradient then falls
-    with 1/num and many rows do not converge. Otherwise the rate is scaled so that they do.
+    `averaged` is the uniformity figure's descent: rate 50 on the energy averaged over pairs, so that each row's
+    gradient falls with 1/num and many rows do not converge. Otherwise rows stay on the sphere and steps shrink.
     """
     rows, velocity = F.normalize(torch.randn(num, dim)), torch.zeros(num, dim)
-    scale = rate / (num * (num - 1) / 2) if averaged else rate / (50 * num)
-    for _ in range(steps):
+    for step in range(steps if num > 1 else 0):
         unit = F.normalize(rows)
         squared = (2 - 2 * unit @ unit.T).clamp(min=1e-6).fill_diagonal_(torch.inf)
         strength = squared ** (-power / 2 - 1) * (power if power else 1.0)
         pull = strength @ unit - strength.sum(1, keepdim=True) * unit
         tangent = pull - (pull * unit).sum(1, keepdim=True) * unit
-        velocity = 0.9 * velocity + tangent / rows.norm(dim=1, keepdim=True)
-        rows = rows - scale * velocity
+        if averaged:
+            velocity = 0.9 * velocity + tangent / rows.norm(dim=1, keepdim=True)
+            rows = rows - 50 / (num * (num - 1) / 2) * velocity
+        else:
+            velocity = 0.9 * velocity + tangent / num
+            size = velocity.norm(dim=1, keepdim=True).clamp(min=1e-12)
+            rows = F.normalize(unit - velocity / size * size.clamp(max=0.3) * (1 - step / steps))
     return F.normalize(rows)
 
 
@@ -150,15 +156,15 @@ def welch_bound(num: int, dim: int) -> float:
 def sinkhorn(cost: Tensor, regularisation: float, iterations: int = 500) -> Tensor:
     """Entropic optimal transport between uniform marginals, in the log domain: the plan (n x m), mass 1."""
     num, other = cost.shape
-    kernel = -cost.double() / regularisation
-    log_row = -math.log(num) * torch.ones(num, 1, dtype=torch.float64, device=cost.device)
-    log_column = -math.log(other) * torch.ones(1, other, dtype=torch.float64, device=cost.device)
+    kernel = -cost.cpu().double() / regularisation  # float64 on the CPU: not every accelerator has it
+    log_row = torch.full((num, 1), -math.log(num), dtype=torch.float64)
+    log_column = torch.full((1, other), -math.log(other), dtype=torch.float64)
     left = torch.zeros_like(log_row)
     right = torch.zeros_like(log_column)
     for _ in range(iterations):
         right = log_column - (kernel + left).logsumexp(0, keepdim=True)
         left = log_row - (kernel + right).logsumexp(1, keepdim=True)
-    return (kernel + left + right).exp().to(cost.dtype)
+    return (kernel + left + right).exp().to(cost)
 
 
 def is_best_assignment(similarity: Tensor, assignment: Tensor) -> Tensor:

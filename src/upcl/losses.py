@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -87,7 +88,8 @@ def margin_of(
 def focal(scores: Tensor, labels: Tensor, gamma: float) -> Tensor:
     """Mean of (1 - p_y)^gamma (-log p_y): easy images count less (Lin et al.)."""
     log_p = scores.log_softmax(1).gather(1, labels[:, None])[:, 0]
-    return -((1 - log_p.exp()) ** gamma * log_p).mean()
+    missed = (-torch.expm1(log_p)).clamp(min=1e-12)  # 1 - p_y, whose power has a gradient even where p_y rounds to 1
+    return -(missed**gamma * log_p).mean()
 
 
 def ldam_margins(counts: Tensor, largest: float) -> Tensor:
@@ -98,7 +100,8 @@ def ldam_margins(counts: Tensor, largest: float) -> Tensor:
 
 def effective_weights(counts: Tensor, beta: float) -> Tensor:
     """Class weights (1 - beta) / (1 - beta^n_k), scaled to sum to the number of classes (deferred re-weighting)."""
-    weights = (1 - beta) / (1 - beta ** counts.clamp(min=1).float())
+    effective = [-math.expm1(n * math.log(beta)) for n in counts.clamp(min=1).tolist()] if beta else [1.0] * len(counts)
+    weights = torch.tensor([1 / number for number in effective], device=counts.device)
     return weights / weights.sum() * len(counts)
 
 

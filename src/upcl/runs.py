@@ -145,9 +145,9 @@ class Run:
         self.setting = make_setting(config, dataset, device)
         self.environment = environment(device)
         self.results: list[TaskResult] = []
-        self.notes = self._notes_in_advance()
         seed_all(config.seed, "start")
         self.method.start(self.setting)
+        self.notes = self._notes_in_advance()
 
     def record(self, folder: RunFolder) -> Record:
         """Do what is left to do and return the whole record."""
@@ -176,10 +176,7 @@ class Run:
         clock = Clock()
         reset_peak(self.device)
         seed_all(self.config.seed, "task", task.index)
-        counts: Tensor | None = None
         for index, stage in enumerate(self.method.learn(task)):
-            if counts is None:
-                counts = stage.data.counts(task.num_seen)
             saved = self.folder.open_stage(task.index, index)
             if saved:
                 self._note_change(saved)
@@ -190,8 +187,7 @@ class Run:
             else:
                 self._train(task, index, stage, saved["fit"] if saved else None, clock)
             seed_all(self.config.seed, "task", task.index, "after", index)
-        counts = self.method.counts if counts is None else counts
-        self._finish(task, counts, clock.seconds())
+        self._finish(task, clock.seconds())
 
     def _train(self, task: Task, index: int, stage: Stage, start: State | None, clock: Clock) -> None:
         """Train one stage, from its beginning or from a saved epoch, and save its end."""
@@ -212,13 +208,13 @@ class Run:
         state = {"finished": finished, "seconds": clock.seconds(), "fit": fitted}
         self.folder.save_stage(task.index, index, {**state, "environment": self.environment, "notes": self.notes})
 
-    def _finish(self, task: Task, counts: Tensor, seconds: float) -> None:
+    def _finish(self, task: Task, seconds: float) -> None:
         """Evaluate and store the finished task."""
         sizes = self.config.task_sizes[: task.index + 1]
         readings = evaluate(self.method, self.protocol.test(task.num_seen), task.num_seen)
         result = TaskResult(
             readings={name: describe(reading, sizes) for name, reading in readings.items()},
-            imbalance=imbalance_ratio(counts),
+            imbalance=imbalance_ratio(self.method.counts),
             exemplars=len(self.method.memory.samples),
             seconds=seconds,
             peak_memory_mb=peak_mb(self.device),
@@ -268,10 +264,13 @@ class Run:
             notes.append("the epoch of each task was chosen on TEST data (the official code's rule)")
         if self.config.select == "validation":
             notes.append("the epoch of each task was chosen on training images held out of all classes seen")
-        budget, classes = self.config.budget, self.setting.num_classes
+        budget, classes = self.method.memory.budget, self.setting.num_classes
         slots = budget.slots(classes, self.setting.image_bytes)
         if self.method.uses_memory and slots < classes:
-            notes.append(f"memory holds {slots} exemplars for {classes} classes: some classes have none")
+            loss = (
+                "some classes have none" if budget.sharing == "exact" else f"from {slots + 1} classes on, none has any"
+            )
+            notes.append(f"memory holds {slots} exemplars for {classes} classes: {loss}")
         return notes
 
 

@@ -86,7 +86,8 @@ class Coil(Distilled[CosineHead]):
         return class_means(self.extract(samples), samples.labels.to(self.setting.device) - first, num)
 
     def losses(self, batch: Batch) -> Losses:
-        if self.teacher and (batch.step == 0 or (self.refresh and batch.step % self.refresh == 0)):
+        due = batch.step == 0 or (self.refresh > 0 and batch.step % self.refresh == 0)
+        if self.teacher and batch.epoch > 0 and due:
             self.carry_back()
         features, num_old = self.net.features(batch.inputs), self.task.num_old
         scores, old = self.net.classify(features), self.old_scores(batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch.nn.functional as F
+from torch import Tensor
 
 from ..core import Batch, Losses
 from ..losses import cosine_distillation
@@ -26,6 +27,10 @@ class Cosine(Margined[CosineHead]):
         "features are normalised (there they are not, and the loss has no floor)"
     )
     recipes = UPCL.recipes
+
+    def margin_on(self, labels: Tensor, scale: Tensor | float) -> Tensor | None:
+        """As UPCL's, but 'columns' acts on the scaled logits, as in the official cosine baseline."""
+        return super().margin_on(labels, 1.0 if self.margin == "columns" else scale)
 
     def make_net(self) -> Network[CosineHead]:
         return self.build(CosineHead)

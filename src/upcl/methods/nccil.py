@@ -43,7 +43,9 @@ class NCCIL(Method[PrototypeHead]):
     needs_total = True
 
     flight: Flight = option(
-        "full", "new classes' targets reach the corner at the end, half-way, or at once", "both codes"
+        "full",
+        "new classes' targets fly to the corner over all epochs, over half of them, or are there at once",
+        "both codes",
     )
     form: Literal["repository", "official"] = option(
         "repository", "UPCL's repository, or the authors' code", "the paper's rows"

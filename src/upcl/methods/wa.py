@@ -58,5 +58,5 @@ class WA(Distilled[LinearHead]):
         """Multiply the new rows by (mean norm of old rows) / (mean norm of new rows)."""
         if self.task.num_old:
             norms = self.net.head.weight.norm(dim=1)
-            ratio = norms[: self.task.num_old].mean() / norms[self.task.num_old :].mean()
+            ratio = norms[: self.task.num_old].mean() / norms[self.task.num_old :].mean().clamp(min=1e-12)
             self.net.head.weight[self.task.num_old :] *= ratio
