@@ -163,6 +163,7 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
 @main.command()
 @click.argument("method", required=False)
 @run_options
+@click.option("--data-root", type=click.Path(path_type=Path), help="Folder with data sets. [$UPCL_DATA, else a cache]")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [runs/METHOD-DATA-seedS]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
@@ -172,6 +173,7 @@ def train(
     method: str | None,
     pairs: tuple[str, ...],
     config: Path | None,
+    data_root: Path | None,
     device: str,
     out: Path | None,
     resume: bool,
@@ -194,7 +196,15 @@ def train(
         out = Path("runs") / "-".join(re.sub(r"[^\w.=,+]+", "_", part) for part in parts)
     console = _console()
     with progress_of(_console(stderr=True), values["method"]) as watch:
-        record = run(out=out, resume=resume, device=device, watch=watch, save_seconds=save_seconds, **values)
+        record = run(
+            **values,
+            out=out,
+            resume=resume,
+            device=device,
+            data_root=data_root,
+            watch=watch,
+            save_seconds=save_seconds,
+        )
     console.print(by_task(record))
     for reading in ("head", "nme"):
         if record["a_last"][reading] is not None:
@@ -227,11 +237,15 @@ def datasets() -> None:
     from rich.table import Table
 
     from .data import DATASETS
+    from .data.places import data_root
 
-    table = Table("name", "what it is")
+    table = Table("name", "what it is", "images", "licence", "looked for in")
     for name, source in DATASETS.items():
-        table.add_row(name, source.about)
-    _console().print(table)
+        table.add_row(name, source.about, source.size, source.licence, source.where)
+    console = _console()
+    console.print(table)
+    console.print(f"ROOT is --data-root, else $UPCL_DATA, else a cache folder; now: {data_root()}", soft_wrap=True)
+    console.print("as in: upcl train upcl --data cifar100/T10:train=100,test=50 (streams: T10, B50-Inc10)")
 
 
 @main.command()

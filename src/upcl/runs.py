@@ -55,6 +55,7 @@ def run(
     out: str | Path | None = None,
     resume: bool = False,
     device: str = "auto",
+    data_root: str | Path | None = None,
     watch: Watch | None = None,
     save_seconds: float = SAVE_SECONDS,
     **request: Any,
@@ -63,14 +64,15 @@ def run(
 
     `method` and `data` are names, or a class and a `Dataset` of your own. `request` takes the other fields of
     `config.Request`: tasks, memory, seed, order_seed, epochs, backbone, recipe, protocol, options and so on. With
-    `out` the run's folder stays, and `resume=True` goes on with it. `watch` is told after every epoch.
+    `out` the run's folder stays, and `resume=True` goes on with it. `data_root` is the folder that holds data sets
+    (else UPCL_DATA, else the platform's cache). `watch` is told after every epoch.
 
     >>> record = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=2, epochs=1)
     >>> record["task_sizes"], sorted(record["a_last"])
     ([2, 2], ['head', 'nme'])
     """
     method_class = find_method(method) if isinstance(method, str) else method
-    dataset = load_dataset(data) if isinstance(data, str) else data
+    dataset = load_dataset(data, data_root) if isinstance(data, str) else data
     method_name = method if isinstance(method, str) else method.name
     asked = make_request({"method": method_name, "data": dataset.name, **request})
     config = resolve(asked, dataset, method_class)

@@ -1,7 +1,8 @@
 """Data sets by name, and what is done to their images."""
 
 from .augment import Brightness, Flip, PadCrop, RandomResizedCrop, Transform
-from .datasets import DATASETS, Dataset, load_dataset
+from .datasets import Dataset
+from .sources import DATASETS, load_dataset
 
 __all__ = [
     "DATASETS",

@@ -1,0 +1,108 @@
+"""Image files to pixels: one careful reader, and decoding of many files once into a memory-mapped array."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps, UnidentifiedImageError
+from rich.console import Console
+from rich.progress import Progress
+from torch import Tensor
+
+from .places import decoded_root
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"}
+MOST_PIXELS = 100_000_000
+
+
+class BrokenImageError(Exception):
+    """A file that cannot be read as an image; the message says why."""
+
+
+def read_image(path: Path) -> Image.Image:
+    """The first frame as RGB, or as grey where the file is grey: turned by EXIF, transparency on white, 16 bit to 8."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow warns of what is checked here
+            with Image.open(path) as image:
+                if image.width * image.height > MOST_PIXELS:
+                    raise BrokenImageError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS:,}")
+                image.load()
+                return _plain(ImageOps.exif_transpose(image))
+    except BrokenImageError:
+        raise
+    except Image.DecompressionBombError as error:
+        raise BrokenImageError(str(error)) from None
+    except Exception as error:  # Pillow's plugins raise many kinds for damaged files
+        reason = "is not an image that can be read" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise BrokenImageError(reason) from None
+
+
+def _plain(image: Image.Image) -> Image.Image:
+    if image.mode.startswith(("I", "F")):
+        values = np.asarray(image, dtype=np.float64)
+        top = 65535.0 if image.mode.startswith("I") else max(float(values.max()), 1.0)
+        return Image.fromarray(np.clip(values / top * 255, 0, 255).astype(np.uint8))
+    if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, image).convert("RGB")
+    if image.mode in ("L", "1"):
+        return image.convert("L")
+    return image.convert("RGB")
+
+
+def fit_square(image: Image.Image, size: int) -> Image.Image:
+    """The rule for images of other sizes: scale the shorter side to `size`, cut the middle square out."""
+    return image if image.size == (size, size) else ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)
+
+
+def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor:
+    """All files as one uint8 array (N x channels x size x size), decoded once and mapped from the cache afterwards.
+
+    The cache is named by a digest of names, sizes and times. Two processes that build it at once write a file each and
+    rename it over the same name with the same content.
+    """
+    target = decoded_root() / f"{_digest(paths, size, channels)}.npy"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_name(f"{target.stem}.{os.getpid()}.partial.npy")
+        try:
+            array = np.lib.format.open_memmap(
+                partial, mode="w+", dtype=np.uint8, shape=(len(paths), channels, size, size)
+            )
+            _fill(array, paths, size, channels, what)
+            array.flush()
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    return torch.from_numpy(np.load(target, mmap_mode="c"))
+
+
+def _digest(paths: Sequence[Path], size: int, channels: int) -> str:
+    digest = hashlib.sha256(f"{size} {channels}\n".encode())
+    for path in paths:
+        about = path.stat()
+        digest.update(f"{path.resolve()}\0{about.st_size}\0{about.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()[:32]
+
+
+def _fill(array: Iterable[np.ndarray], paths: Sequence[Path], size: int, channels: int, what: str) -> None:
+    def one(work: tuple[np.ndarray, Path]) -> None:
+        place, path = work
+        image = fit_square(read_image(path), size).convert("L" if channels == 1 else "RGB")
+        pixels = np.asarray(image)
+        place[:] = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+
+    console = Console(stderr=True)
+    with ThreadPoolExecutor(os.cpu_count()) as pool, Progress(console=console, transient=True) as bar:
+        row = bar.add_task(f"decoding {what}", total=len(paths))
+        for _ in pool.map(one, zip(array, paths, strict=True)):
+            bar.advance(row)
