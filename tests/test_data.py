@@ -39,7 +39,7 @@ def test_synthetic_takes_any_classes_size_and_channels() -> None:
         ("synthetic:classes=many", "whole number"),
         ("synthetic:channels=2", "must be 1 or 3"),
         ("synthetic:train=0", "at least 1"),
-        ("digits:size=9", "takes no options"),
+        ("digits:size=9", "choose from: train, test"),
     ],
 )
 def test_wrong_specs_say_what_is_right(spec: str, message: str) -> None:

@@ -248,6 +248,29 @@ def datasets() -> None:
     console.print("as in: upcl train upcl --data cifar100/T10:train=100,test=50 (streams: T10, B50-Inc10)")
 
 
+@main.group()
+def data() -> None:
+    """Look after data sets: check a folder."""
+
+
+@data.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@told_plainly
+def check(path: Path, as_json: bool) -> None:
+    """Tell the health of a folder of images: classes, sizes, broken files, duplicates, leaks into the test part."""
+    from .data.folders import examine, report_json
+    from .report.terminal import health_table
+
+    health, _ = examine(path)
+    if as_json:
+        click.echo(report_json(health))
+        return
+    console = _console()
+    for part in health_table(health):
+        console.print(part)
+
+
 @main.command()
 @click.argument("method")
 @told_plainly

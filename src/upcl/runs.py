@@ -142,6 +142,7 @@ class Run:
         self, config: RunConfig, dataset: Dataset, method: MethodClass, device: torch.device, watch: Watch | None
     ) -> None:
         self.config, self.device, self.watch = config, device, watch
+        self.data_notes = dataset.notes
         self.protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation)
         self.method = method(**config.options)
         self.setting = make_setting(config, dataset, device)
@@ -260,8 +261,8 @@ class Run:
         return record
 
     def _notes_in_advance(self) -> list[str]:
-        """What a reader of the record must know, as far as the config tells."""
-        notes = []
+        """What a reader of the record must know, as far as the config and the data tell."""
+        notes = list(self.data_notes)
         if self.config.select == "test":
             notes.append("the epoch of each task was chosen on TEST data (the official code's rule)")
         if self.config.select == "validation":

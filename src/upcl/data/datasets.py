@@ -26,6 +26,7 @@ class Dataset:
     recipe: str = "own"
     memory: str = "2000"
     tasks: int | tuple[int, ...] = 10
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for part, samples in (("train", self.train), ("test", self.test)):

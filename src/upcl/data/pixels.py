@@ -70,7 +70,7 @@ def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor
     The cache is named by a digest of names, sizes and times. Two processes that build it at once write a file each and
     rename it over the same name with the same content.
     """
-    target = decoded_root() / f"{_digest(paths, size, channels)}.npy"
+    target = decoded_root() / f"{digest_of(paths, f'{size} {channels}')}.npy"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f"{target.stem}.{os.getpid()}.partial.npy")
@@ -86,8 +86,9 @@ def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor
     return torch.from_numpy(np.load(target, mmap_mode="c"))
 
 
-def _digest(paths: Sequence[Path], size: int, channels: int) -> str:
-    digest = hashlib.sha256(f"{size} {channels}\n".encode())
+def digest_of(paths: Sequence[Path], purpose: str) -> str:
+    """A name for what is made of these files as they are now."""
+    digest = hashlib.sha256(f"{purpose}\n".encode())
     for path in paths:
         about = path.stat()
         digest.update(f"{path.resolve()}\0{about.st_size}\0{about.st_mtime_ns}\n".encode(errors="surrogateescape"))

@@ -7,11 +7,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from ..errors import UserError, unknown
 from .builtin import Synthetic, digits
 from .cifar import CIFAR10, CIFAR100, load_cifar
 from .datasets import Dataset
+from .folders import FolderOptions, load_folder, load_npz
 from .options import Slice, parse_options
 from .places import data_root
 from .tiny import load_tiny
@@ -51,7 +53,15 @@ def _tiny(options: str, root: Path) -> Dataset:
     return parse_options(Slice, options, "tinyimagenet").of(load_tiny(root))
 
 
-def _told(cls: type[Slice] | type[Synthetic]) -> str:
+def _folder(options: str, _: Path) -> Dataset:
+    return load_folder(options)
+
+
+def _npz(options: str, _: Path) -> Dataset:
+    return load_npz(options)
+
+
+def _told(cls: type[Any]) -> str:
     return ", ".join(f"{f.name} ({f.metadata['meaning']}; {f.default})" for f in fields(cls))
 
 
@@ -69,6 +79,15 @@ DATASETS: dict[str, Source] = {
     "tinyimagenet": Source(
         _tiny, "200 classes, 100,000 + 10,000 images", "64x64 colour", "research use", "ROOT/tiny-imagenet-200"
     ),
+    "folder": Source(
+        _folder,
+        "your own images: folder:PATH with CLASS/*, or train/CLASS/* and test/CLASS/*; options: "
+        + _told(FolderOptions),
+        "any",
+        "yours",
+        "PATH",
+    ),
+    "npz": Source(_npz, "npz:FILE with train_x, train_y, test_x, test_y and perhaps classes", "any", "yours", "FILE"),
 }
 
 

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ..config import fields_of
 from ..core import Recipe
+from ..data.folders import Health
 from ..evaluate import READINGS
 from ..methods import METHODS, VARIANTS, MethodClass
 from ..records import Record
@@ -75,6 +77,26 @@ def by_task(record: Record) -> Table:
             number(record["peak_memory_mb"][t]),
         )
     return table
+
+
+def health_table(health: Health) -> Iterator[Table | str]:
+    """The health of a folder: a row for each class, then each kind of trouble with its files."""
+    table = Table("class", "train", "test", title=f"{len(health.classes)} classes, imbalance {health.imbalance:.1f}")
+    for label, counts in health.classes.items():
+        table.add_row(escape(label), str(counts["train"]), str(counts["test"]))
+    yield table
+    sizes = ", ".join(f"{size} ({num})" for size, num in health.sizes.items())
+    yield f"sizes: {sizes}; grey: {health.grey}"
+    troubles = {
+        "cannot be read": [f"{path}: {reason}" for path, reason in health.broken],
+        "folders without images": health.empty,
+        "the same image twice in a class": [" = ".join(group) for group in health.duplicates],
+        "the same image in two classes": [" = ".join(group) for group in health.two_classes],
+        "the same image in train and test": [" = ".join(group) for group in health.leaks],
+    }
+    for title, lines in troubles.items():
+        yield f"{title}: {len(lines) or 'none'}"
+        yield from (escape(f"  {line}") for line in lines[:20])
 
 
 def _type_name(hint: Any) -> str:
