@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ import torch
 from upcl.core import Samples, Task
 from upcl.data import load_dataset
 from upcl.errors import UserError
-from upcl.protocol import Protocol, class_order, split_classes
+from upcl.protocol import Protocol, Tail, class_order, split_classes
 
 
 @pytest.mark.parametrize(
@@ -77,3 +78,26 @@ def test_validation_images_come_from_the_training_data_and_leave_it() -> None:
     assert len(train) == 60
     everything = {image.numpy().tobytes() for image in data.train.inputs}
     assert {image.numpy().tobytes() for image in torch.cat([train, held.inputs])} == everything
+
+
+def test_long_tails_fall_by_the_factor() -> None:
+    exp = Tail.parse("exp:0.01:ordered").shares(10)
+    assert exp[0] == 1
+    assert exp[-1] == pytest.approx(0.01)
+    assert all(a / b == pytest.approx(exp[0] / exp[1]) for a, b in itertools.pairwise(exp))
+    assert Tail.parse("step:0.1:ordered").shares(5) == [1, 1, 1, 0.1, 0.1]
+    shuffled = Tail.parse("exp:0.01").shares(10)
+    assert shuffled != exp
+    assert sorted(shuffled) == sorted(exp)
+    assert shuffled == Tail.parse("exp:0.01:shuffled:0").shares(10) != Tail.parse("exp:0.01:shuffled:1").shares(10)
+    for wrong in ("exp", "exp:2", "exp:0.0", "linear:0.1", "exp:0.1:sorted"):
+        with pytest.raises(UserError, match="long tail"):
+            Tail.parse(wrong)
+
+
+def test_a_long_tailed_stream_thins_training_images_only() -> None:
+    data = load_dataset("synthetic:classes=4,train=100,test=5")
+    protocol = Protocol(data, [2, 2], 1993, tail=Tail.parse("exp:0.1:ordered"))
+    counts = [protocol.task(t).train.counts(4).tolist() for t in range(2)]
+    assert counts == [[100, 46, 0, 0], [0, 0, 21, 10]]
+    assert protocol.test(4).counts(4).tolist() == [5] * 4

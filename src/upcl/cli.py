@@ -125,6 +125,7 @@ _RUN_OPTIONS = (
     click.option("--protocol", help="honest, or paper (the official code's choices). [honest]"),
     click.option("--select", help="Epoch a task keeps: last, validation, or test (peeks!). [the protocol's]"),
     click.option("--validation", type=float, help="Share of training data held out for --select validation. [0.1]"),
+    click.option("--longtail", help="Long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered. [none]"),
     click.option(
         "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A field of the method or recipe.X; repeat."
     ),
@@ -250,7 +251,19 @@ def datasets() -> None:
 
 @main.group()
 def data() -> None:
-    """Look after data sets: check a folder."""
+    """Look after data sets: download one, or check a folder of your own."""
+
+
+@data.command()
+@click.argument("name")
+@click.option("--data-root", type=click.Path(path_type=Path), help="Folder with data sets. [$UPCL_DATA, else a cache]")
+@told_plainly
+def get(name: str, data_root: Path | None) -> None:
+    """Download the data set NAME from its official address: checked, and resumed where it broke."""
+    from .data.download import get as download
+    from .data.places import data_root as root_of
+
+    click.echo(f"{name} is in {download(name, root_of(data_root))}")
 
 
 @data.command()

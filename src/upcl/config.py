@@ -23,7 +23,7 @@ from .errors import UserError, unknown
 from .memory import Budget, Selection, Sharing
 from .methods import METHODS, VARIANTS, Method, MethodClass
 from .nets import BACKBONES
-from .protocol import PROTOCOLS, Select, split_classes
+from .protocol import PROTOCOLS, Select, Tail, split_classes
 from .recipes import RECIPES
 
 
@@ -44,6 +44,7 @@ class Request:
     protocol: str = option("honest", "honest or paper")
     select: Select | None = option(None, "which epoch's model a task keeps: last, validation or test")
     validation: Fraction | None = option(None, "share of the training data held out to choose the epoch")
+    longtail: str | None = option(None, "a long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered")
     options: dict[str, Any] = field(
         default_factory=dict, metadata={"meaning": "fields of the method, and recipe.X, first.X, later.X", "source": ""}
     )
@@ -69,6 +70,7 @@ class RunConfig:
     select: Select
     validation: float
     transform: str
+    longtail: str | None
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
@@ -76,6 +78,10 @@ class RunConfig:
 
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def tail(self) -> Tail | None:
+        return Tail.parse(self.longtail) if self.longtail else None
 
     @property
     def budget(self) -> Budget:
@@ -194,6 +200,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         select=select,
         validation=_validation(request.validation, select),
         transform=repr(dataset.transform),
+        longtail=request.longtail,
     )
 
 

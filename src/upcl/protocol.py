@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -51,15 +52,65 @@ def split_classes(num_classes: int, tasks: int | Sequence[int]) -> list[int]:
     return sizes
 
 
+@dataclass(frozen=True)
+class Tail:
+    """A long tail: the largest class keeps all its training images, the smallest `factor` of them.
+
+    `exp` falls geometrically over the classes, `step` cuts the second half. `ordered` falls along the class order, so
+    that late tasks are poor; `shuffled` draws which class gets which share.
+    """
+
+    kind: str
+    factor: float
+    ordered: bool = False
+    seed: int = 0
+
+    @staticmethod
+    def parse(text: str) -> Tail:
+        """`exp:0.01`, `step:0.1`, `exp:0.01:ordered`, `exp:0.01:shuffled:3`."""
+        found = re.fullmatch(r"(exp|step):(0?\.\d+|1)(?::(ordered|shuffled)(?::(\d+))?)?", text)
+        if not found or float(found[2]) == 0:
+            raise UserError(f"long tail '{text}': say exp:0.01 or step:0.1, perhaps with :ordered or :shuffled:SEED")
+        return Tail(found[1], float(found[2]), found[3] == "ordered", int(found[4] or 0))
+
+    def shares(self, num_classes: int) -> list[float]:
+        """The share of its images that each class keeps, in the class order."""
+        last = max(num_classes - 1, 1)
+        falling = [self.factor ** (k / last) for k in range(num_classes)]
+        if self.kind == "step":
+            falling = [1.0 if k < (num_classes + 1) // 2 else self.factor for k in range(num_classes)]
+        if self.ordered:
+            return falling
+        return [falling[k] for k in np.random.RandomState(self.seed).permutation(num_classes)]
+
+
+def thinned(samples: Samples, shares: Sequence[float]) -> Samples:
+    """The first images of each class, as many as its share says and at least one."""
+    keep = torch.zeros(len(samples), dtype=torch.bool)
+    for k, share in enumerate(shares):
+        members = (samples.labels == k).nonzero()[:, 0]
+        keep[members[: max(1, int(share * len(members)))]] = True
+    return samples[keep]
+
+
 class Protocol:
     """A data set told as a sequence of tasks. Labels become positions in the class order."""
 
-    def __init__(self, dataset: Dataset, task_sizes: Sequence[int], order_seed: int, validation: float = 0.0) -> None:
+    def __init__(
+        self,
+        dataset: Dataset,
+        task_sizes: Sequence[int],
+        order_seed: int,
+        validation: float = 0.0,
+        tail: Tail | None = None,
+    ) -> None:
         self.order = class_order(len(dataset.classes), order_seed)
         self.classes = [dataset.classes[c] for c in self.order]
         self.task_sizes = list(task_sizes)
         position = torch.tensor(self.order).argsort()
         train = Samples(dataset.train.inputs, position[dataset.train.labels])
+        if tail:
+            train = thinned(train, tail.shares(len(self.order)))
         held_out = _hold_out(train.labels, validation, order_seed)
         self._test = Samples(dataset.test.inputs, position[dataset.test.labels])
         self._validation = train[held_out]

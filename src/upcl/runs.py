@@ -143,7 +143,7 @@ class Run:
     ) -> None:
         self.config, self.device, self.watch = config, device, watch
         self.data_notes = dataset.notes
-        self.protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation)
+        self.protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail)
         self.method = method(**config.options)
         self.setting = make_setting(config, dataset, device)
         self.environment = environment(device)

@@ -59,6 +59,7 @@ class Layout:
 
     title: str
     folder: str
+    archive: str
     train: tuple[str, ...]
     test: tuple[str, ...]
     meta: str
@@ -68,11 +69,20 @@ class Layout:
 
 
 CIFAR100 = Layout(
-    "CIFAR-100", "cifar-100-python", ("train",), ("test",), "meta", "fine_label_names", "fine_labels", tasks=10
+    "CIFAR-100",
+    "cifar-100-python",
+    "cifar-100-python.tar.gz",
+    ("train",),
+    ("test",),
+    "meta",
+    "fine_label_names",
+    "fine_labels",
+    tasks=10,
 )
 CIFAR10 = Layout(
     "CIFAR-10",
     "cifar-10-batches-py",
+    "cifar-10-python.tar.gz",
     tuple(f"data_batch_{i}" for i in range(1, 6)),
     ("test_batch",),
     "batches.meta",
@@ -83,7 +93,8 @@ CIFAR10 = Layout(
 
 
 def load_cifar(layout: Layout, name: str, root: Path) -> Dataset:
-    folder = find_folder(root, [layout.folder], layout.title, f"`upcl data get {name}` downloads it")
+    how = f"`upcl data get {name}` downloads it"
+    folder = find_folder(root, layout.folder, [layout.archive], layout.title, how)
     names = read_pickle(folder / layout.meta)[layout.names]
 
     def samples(files: tuple[str, ...]) -> Samples:

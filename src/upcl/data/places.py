@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from ..errors import UserError
+from .archives import unpack
 
 
 def data_root(given: str | Path | None = None) -> Path:
@@ -23,9 +24,11 @@ def decoded_root() -> Path:
     return (Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl")) / "decoded"
 
 
-def find_folder(root: Path, names: Sequence[str], what: str, how: str) -> Path:
-    """The first of these folders that is in the root; an error says where it was looked for and how to get it."""
-    for name in names:
-        if (root / name).is_dir():
-            return root / name
-    raise UserError(f"{what} is not in {root}: looked for {', '.join(names)}. {how}")
+def find_folder(root: Path, folder: str, archives: Sequence[str], what: str, how: str) -> Path:
+    """A data set's folder in the root, unpacked from its archive where only that is there."""
+    if (root / folder).is_dir():
+        return root / folder
+    for name in archives:
+        if (root / name).is_file():
+            return unpack(root / name, root, folder)
+    raise UserError(f"{what} is not in {root}: looked for {folder}/ and {', '.join(archives)}. {how}")

@@ -18,7 +18,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 def load_tiny(root: Path) -> Dataset:
     how = "`upcl data get tinyimagenet` downloads it"
-    folder = find_folder(root, ["tiny-imagenet-200"], "Tiny-ImageNet", how)
+    folder = find_folder(root, "tiny-imagenet-200", ["tiny-imagenet-200.zip"], "Tiny-ImageNet", how)
     wnids = (folder / "wnids.txt").read_text().split()
     words = dict(line.split("\t", 1) for line in (folder / "words.txt").read_text().splitlines() if "\t" in line)
     number = {wnid: k for k, wnid in enumerate(wnids)}
