@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format table bench clean setup
+.PHONY: help demo test check format table compare bench clean setup
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -33,7 +33,10 @@ format: $(READY) ## format and mend what lint can mend
 	$(BIN)/ruff check --fix .
 
 table: $(READY) ## all methods on digits over three seeds, written into docs/parity.md
-	$(BIN)/python benchmarks/table.py
+	$(BIN)/python benchmarks/table.py digits
+
+compare: $(READY) ## four methods on a slice of CIFAR-100 (in UPCL_DATA) over two seeds, written into docs/parity.md
+	$(BIN)/python benchmarks/table.py cifar100
 
 bench: $(READY) ## speed, side by side in one run
 	$(BIN)/python benchmarks/step.py

@@ -22,7 +22,7 @@ STREAM = ["--data", "synthetic:classes=6,train=10,test=5", "--tasks", "3", "--me
 
 def upcl(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "upcl", *words]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=200)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=280)
 
 
 def test_help_teaches_without_loading_torch() -> None:
