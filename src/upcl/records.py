@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -33,6 +33,11 @@ class TaskResult:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    def without_confusion(self) -> TaskResult:
+        """Of all tasks but the last only the figures are kept: a thousand classes make a million counts."""
+        kept = {name: {**row, "confusion": None} if row else None for name, row in self.readings.items()}
+        return replace(self, readings=kept)
 
 
 def describe(reading: Reading | None, task_sizes: Sequence[int]) -> dict[str, Any] | None:

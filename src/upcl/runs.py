@@ -222,7 +222,7 @@ class Run:
             seconds=seconds,
             peak_memory_mb=peak_mb(self.device),
         )
-        self.results.append(result)
+        self.results = [*(earlier.without_confusion() for earlier in self.results), result]
         rows = [r.to_json() for r in self.results]
         state = {"method": self.method.state(), "results": rows, "environment": self.environment, "notes": self.notes}
         self.folder.save_task(task.index, state)
@@ -270,10 +270,8 @@ class Run:
         budget, classes = self.method.memory.budget, self.setting.num_classes
         slots = budget.slots(classes, self.setting.image_bytes)
         if self.method.uses_memory and slots < classes:
-            loss = (
-                "some classes have none" if budget.sharing == "exact" else f"from {slots + 1} classes on, none has any"
-            )
-            notes.append(f"memory holds {slots} exemplars for {classes} classes: {loss}")
+            lost = "some have none" if budget.sharing == "exact" else f"from {slots + 1} classes on, none has any"
+            notes.append(f"memory holds {slots} exemplars for {classes} classes: {lost}")
         return notes
 
 
