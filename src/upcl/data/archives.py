@@ -19,7 +19,6 @@ from rich.progress import Progress
 from ..errors import UserError
 
 MOST_BYTES = 400 * 10**9
-SUFFIXES = (".tar.gz", ".tgz", ".tar", ".zip")
 
 
 @dataclass(frozen=True)
