@@ -10,7 +10,8 @@ import torch
 from upcl.core import Samples, Task
 from upcl.data import load_dataset
 from upcl.errors import UserError
-from upcl.protocol import Protocol, Tail, class_order, split_classes
+from upcl.protocol import Protocol, Tail, class_order, parse_order, split_classes
+from upcl.runs import run
 
 
 @pytest.mark.parametrize(
@@ -101,3 +102,14 @@ def test_a_long_tailed_stream_thins_training_images_only() -> None:
     counts = [protocol.task(t).train.counts(4).tolist() for t in range(2)]
     assert counts == [[100, 46, 0, 0], [0, 0, 21, 10]]
     assert protocol.test(4).counts(4).tolist() == [5] * 4
+
+
+def test_own_class_orders_by_name_or_number() -> None:
+    classes = ["owl", "cat", "2"]
+    assert parse_order(["2", "owl", "1"], classes) == [2, 0, 1]
+    for wrong, said in ((["owl", "cat"], "lacks 2"), (["owl", "cat", "2", "owl"], "owl twice"), (["dog"], "dog")):
+        with pytest.raises(UserError, match=said):
+            parse_order(wrong, classes)
+    record = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=(1, 3), epochs=1, order=("3", "1", "0", "2"))
+    assert record["class_order"] == [3, 1, 0, 2] and record["config"]["order"] == [3, 1, 0, 2]
+    assert record["task_sizes"] == [1, 3]

@@ -72,7 +72,7 @@ class Rehearsal:
     def losses(self, stage: Stage) -> Losses:
         """The losses of some of a stage's data, as in its last epoch."""
         some = stage.data[torch.arange(0, len(stage.data), max(1, len(stage.data) // 16))]
-        inputs = self.method.setting.transform.test(some.inputs) if stage.data.inputs.ndim == 4 else some.inputs
+        inputs, _ = next(self.method.setting.batches(some))
         self.method.net.train()
         for module in stage.frozen:
             module.eval()

@@ -119,6 +119,7 @@ _RUN_OPTIONS = (
     click.option("--exemplars", help="How exemplars are chosen: herding, random, closest. [herding]"),
     click.option("--seed", type=int, help="Drives initialisation and sampling. [0]"),
     click.option("--order-seed", type=int, help="Drives the class order. [1993]"),
+    click.option("--order", help="Class order of your own: names or numbers (cat,dog,owl), or a file, a class a line."),
     click.option("--epochs", type=int, help="Epochs of each task; milestones and warm-ups scale. [the recipe's]"),
     click.option("--backbone", help="Network that makes features. [the data set's]"),
     click.option("--recipe", help="own (the method's), paper (one for all) or quick. [the data set's]"),
@@ -146,7 +147,7 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
     """One checked mapping from the config file and the options over it."""
     from dataclasses import asdict
 
-    from .config import make_request, parse_sizes, read_yaml
+    from .config import make_request, parse_sizes, read_order, read_yaml
 
     values: dict[str, Any] = read_yaml(config) if config else {}
     values.update({key: value for key, value in given.items() if value is not None})
@@ -154,6 +155,8 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
         values["method"] = method
     if isinstance(values.get("tasks"), str):
         values["tasks"] = parse_sizes(values["tasks"])
+    if isinstance(values.get("order"), str):
+        values["order"] = read_order(values["order"])
     if "method" not in values:
         raise UserError("which method? `upcl train upcl`, or a config file with 'method: upcl'")
     request = asdict(make_request(values))
@@ -240,9 +243,9 @@ def datasets() -> None:
     from .data import DATASETS
     from .data.places import data_root
 
-    table = Table("name", "what it is", "images", "licence", "looked for in")
+    table = Table("name", "what it is", "images", "licence", "looked for in", "how to get it")
     for name, source in DATASETS.items():
-        table.add_row(name, source.about, source.size, source.licence, source.where)
+        table.add_row(name, source.about, source.size, source.licence, source.where, source.how)
     console = _console()
     console.print(table)
     console.print(f"ROOT is --data-root, else $UPCL_DATA, else a cache folder; now: {data_root()}", soft_wrap=True)

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from .errors import UserError, unknown
 from .memory import Budget, Selection, Sharing
 from .methods import METHODS, VARIANTS, Method, MethodClass
 from .nets import BACKBONES
-from .protocol import PROTOCOLS, Select, Tail, split_classes
+from .protocol import PROTOCOLS, Select, Tail, parse_order, split_classes
 from .recipes import RECIPES
 
 
@@ -38,6 +39,7 @@ class Request:
     exemplars: Selection = option("herding", "how exemplars are chosen: herding, random or closest")
     seed: Count = option(0, "drives initialisation and sampling")
     order_seed: Annotated[int, Ge(0), Lt(2**32)] = option(1993, "drives the class order")
+    order: tuple[str, ...] | None = option(None, "a class order of your own: every class, by name or number")
     epochs: Natural | None = option(None, "epochs of each task; milestones and warm-ups scale with it")
     backbone: str | None = option(None, "the network that makes features")
     recipe: str | None = option(None, "own (the method's), paper (one for all) or quick")
@@ -60,6 +62,7 @@ class RunConfig:
     data_sha256: str
     task_sizes: tuple[int, ...]
     order_seed: int
+    order: tuple[int, ...] | None
     seed: int
     memory: str
     sharing: Sharing
@@ -180,7 +183,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         **(VARIANTS[request.method].options if request.method in VARIANTS else {}),
     }
     instance = method(**{**presets, **check(method, options["method"], f"option of {method.name}")})
-    slots = Budget.parse(memory).slots(len(dataset.classes), dataset.train.inputs[0].numel())
+    slots = Budget.parse(memory).slots(len(dataset.classes), math.prod(dataset.image_shape))
     if method.needs_exemplars and slots == 0:
         raise UserError(f"{method.title} needs exemplars: give it a memory, such as --memory 20/class")
     return RunConfig(
@@ -190,6 +193,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         data_sha256=dataset.fingerprint(),
         task_sizes=tuple(split_classes(len(dataset.classes), tasks)),
         order_seed=request.order_seed,
+        order=tuple(parse_order(request.order, dataset.classes)) if request.order else None,
         seed=request.seed,
         memory=memory,
         sharing=choices.sharing,
@@ -237,6 +241,13 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
         keys = [*old, *(key for key in new if key not in old)]
         return [line for k in keys for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)]
     return [] if old == new else [f"{path}: {old!r} there, {new!r} now"]
+
+
+def read_order(text: str) -> list[str]:
+    """`cat,dog,owl`, or a file with a class a line."""
+    path = Path(text).expanduser()
+    lines = path.read_text().splitlines() if path.is_file() else text.split(",")
+    return [line.strip() for line in lines if line.strip()]
 
 
 def parse_sizes(text: str) -> int | Sequence[int]:

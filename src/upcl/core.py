@@ -30,7 +30,8 @@ def option(default: Any, meaning: str, source: str = "") -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs (uint8 images N x C x H x W, or float feature vectors N x d) with integer labels."""
+    """Inputs with integer labels: uint8 images (N x C x H x W), float feature vectors (N x d) or numbers of files (N),
+    which a data set's transform decodes."""
 
     inputs: Tensor
     labels: Tensor
@@ -50,7 +51,7 @@ class Samples:
             return other
         return Samples(torch.cat([self.inputs, other.inputs]), torch.cat([self.labels, other.labels]))
 
-    def __getitem__(self, index: Tensor) -> Samples:
+    def __getitem__(self, index: Tensor | slice) -> Samples:
         return Samples(self.inputs[index], self.labels[index])
 
     def counts(self, num_classes: int) -> Tensor:

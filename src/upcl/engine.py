@@ -86,8 +86,8 @@ def fit(
             batches = _split(torch.randperm(len(data)).to(device), recipe.batch_size)
             totals: dict[str, Tensor] = {}
             lr = recipe.lr
-            for step, index in enumerate(batches):
-                inputs = _inputs(stage, transform, data.inputs[index])
+            ready = transform.batches(data.inputs, batches, device, augment=stage.augment)
+            for step, (index, inputs) in enumerate(zip(batches, ready, strict=True)):
                 batch = Batch(inputs, data.labels[index], epoch, recipe.epochs, step, len(batches))
                 losses = stage.losses(batch)
                 lr = recipe.rate(epoch, step, len(batches))
@@ -107,12 +107,6 @@ def fit(
                 on_epoch(EpochEnd(epoch, recipe.epochs, lr, means, partial(_state, epoch, net, optimizer, best)))
     if best is not None:
         net.load_state_dict(best["net"])
-
-
-def _inputs(stage: Stage, transform: Transform, inputs: Tensor) -> Tensor:
-    if inputs.dtype != torch.uint8:
-        return inputs
-    return transform.train(inputs) if stage.augment else transform.test(inputs)
 
 
 def _split(order: Tensor, batch_size: int) -> list[Tensor]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .core import Samples
 from .memory import class_means, nearest_mean_scores
-from .methods.base import EVALUATION_BATCH, Method
+from .methods.base import Method
 
 ReadingName = Literal["head", "nme"]
 READINGS: tuple[ReadingName, ...] = ("head", "nme")
@@ -45,16 +45,13 @@ class _Counter:
 @torch.no_grad()
 def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[ReadingName, Reading | None]:
     """Both readings over these images. Without exemplars there is no mean to be near: None."""
-    device, transform = method.setting.device, method.setting.transform
+    device = method.setting.device
     exemplars = method.memory.samples
     head, nme = _Counter(num_seen, device), _Counter(num_seen, device)
     means = class_means(method.extract(exemplars), exemplars.labels.to(device), num_seen) if len(exemplars) else None
     method.net.eval()
-    for inputs, labels in zip(
-        samples.inputs.split(EVALUATION_BATCH), samples.labels.split(EVALUATION_BATCH), strict=True
-    ):
-        labels = labels.to(device)
-        features = method.net.features(transform.test(inputs.to(device)))
+    for inputs, labels in method.setting.batches(samples):
+        features = method.net.features(inputs)
         head.add(method.scores(features), labels)
         if means is not None:
             nme.add(nearest_mean_scores(features, means), labels)

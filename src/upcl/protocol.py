@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .core import Samples, Task
 from .data import Dataset
-from .errors import UserError
+from .errors import UserError, unknown
 from .memory import Sharing
 
 Select = Literal["last", "validation", "test"]
@@ -37,6 +37,23 @@ PROTOCOLS: dict[str, Choices] = {
 def class_order(num_classes: int, seed: int) -> list[int]:
     """The field's class order: numpy's legacy generator, usually with seed 1993."""
     return [int(c) for c in np.random.RandomState(seed).permutation(num_classes)]
+
+
+def parse_order(order: Sequence[str], classes: Sequence[str]) -> list[int]:
+    """A class order of one's own: every class once, by its name or its number in the data set."""
+    place = {name: k for k, name in enumerate(classes)}
+    numbers = {str(k): k for k in range(len(classes))}
+    wanted = []
+    for each in order:
+        if each not in place and each not in numbers:
+            raise unknown("class in the order", each, classes)
+        wanted.append(place.get(each, numbers.get(each, 0)))
+    if missing := [name for name in classes if place[name] not in wanted]:
+        raise UserError(f"the class order must name all {len(classes)} classes; it lacks {', '.join(missing[:5])}")
+    if len(wanted) > len(classes):
+        twice = next(k for k in wanted if wanted.count(k) > 1)
+        raise UserError(f"the class order names {classes[twice]} twice")
+    return wanted
 
 
 def split_classes(num_classes: int, tasks: int | Sequence[int]) -> list[int]:
@@ -103,8 +120,9 @@ class Protocol:
         order_seed: int,
         validation: float = 0.0,
         tail: Tail | None = None,
+        order: Sequence[int] | None = None,
     ) -> None:
-        self.order = class_order(len(dataset.classes), order_seed)
+        self.order = list(order) if order else class_order(len(dataset.classes), order_seed)
         self.classes = [dataset.classes[c] for c in self.order]
         self.task_sizes = list(task_sizes)
         position = torch.tensor(self.order).argsort()

@@ -116,7 +116,7 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device) -> S
         recipes=config.recipes,
         budget=config.budget,
         selection=config.exemplars,
-        image_shape=tuple(dataset.train.inputs.shape[1:]),
+        image_shape=dataset.image_shape,
         num_classes=len(dataset.classes),
         device=device,
     )
@@ -143,7 +143,9 @@ class Run:
     ) -> None:
         self.config, self.device, self.watch = config, device, watch
         self.data_notes = dataset.notes
-        self.protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail)
+        self.protocol = Protocol(
+            dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order
+        )
         self.method = method(**config.options)
         self.setting = make_setting(config, dataset, device)
         self.environment = environment(device)

@@ -7,6 +7,7 @@ float; those that compute take and return float in [0, 1].
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -14,6 +15,8 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from .photos import Photos
 
 
 class Augmentation(Protocol):
@@ -105,11 +108,24 @@ def crop_and_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Transform:
-    """uint8 images to normalised floats: `train` augments, `test` does not."""
+    """uint8 images to normalised floats: `train` augments, `test` does not. `photos` decodes what is not kept."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
     augmentations: tuple[Augmentation, ...] = ()
+    photos: Photos | None = None
+
+    def batches(
+        self, inputs: Tensor, batches: Sequence[Tensor], device: torch.device, *, augment: bool = False
+    ) -> Iterator[Tensor]:
+        """What a network is given for each batch of positions in `inputs`. Feature vectors are taken as they are."""
+        if inputs.is_floating_point():
+            yield from (inputs[index] for index in batches)
+            return
+        raw = self.photos.batches(inputs, batches, augment=augment) if self.photos else (inputs[i] for i in batches)
+        for images in raw:
+            images = images.to(device, non_blocking=True)
+            yield self.train(images) if augment else self.test(images)
 
     def train(self, images: Tensor) -> Tensor:
         for augment in self.augmentations:

@@ -30,7 +30,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for part, samples in (("train", self.train), ("test", self.test)):
-            if samples.inputs.dtype != torch.uint8 or samples.inputs.ndim != 4:
+            if not self.transform.photos and (samples.inputs.dtype != torch.uint8 or samples.inputs.ndim != 4):
                 raise UserError(f"{self.name}: {part} images must be uint8, N x channels x height x width")
             if len(self.transform.mean) != self.channels or len(self.transform.std) != self.channels:
                 raise UserError(f"{self.name}: mean and std must have a number for each of {self.channels} channels")
@@ -43,11 +43,19 @@ class Dataset:
 
     @property
     def channels(self) -> int:
-        return self.train.inputs.shape[1]
+        return self.image_shape[0]
+
+    @property
+    def image_shape(self) -> tuple[int, ...]:
+        """Channels, height and width of what a network is given."""
+        photos = self.transform.photos
+        return photos.shape if photos else tuple(self.train.inputs.shape[1:])
 
     def fingerprint(self) -> str:
-        """sha256 over all pixels and labels: equal for equal data only."""
+        """sha256 over all pixels (of photos: names and sizes of the files) and labels: equal for equal data only."""
         digest = hashlib.sha256("\n".join(self.classes).encode())
+        if self.transform.photos:
+            digest.update(self.transform.photos.digest().encode())
         for samples in (self.train, self.test):
             for tensor in (samples.inputs, samples.labels):
                 digest.update(str(tuple(tensor.shape)).encode())

@@ -8,7 +8,7 @@ import os
 import re
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,11 +26,14 @@ from ..files import write_json
 from .augment import Flip, PadCrop, RandomResizedCrop, Transform
 from .datasets import Dataset
 from .options import parse_options
+from .photos import Photos
 from .pixels import SUFFIXES, BrokenImageError, decode, digest_of, read_image
 from .places import decoded_root
 
 TEST_NAMES = ("test", "val", "valid", "validation")
-CACHED_SIZE = 64
+CACHED_SIZE = 64  # larger images are decoded anew for each batch
+SCALE = (0.3, 1.0)  # of an image's area, that a training crop covers
+MEASURED = 2000  # training images, evenly spaced, of which mean and deviation are taken
 
 
 @dataclass(frozen=True)
@@ -190,19 +193,20 @@ def load_folder(text: str) -> Dataset:
     size = options.size or _own_size(good)
     channels = 1 if all(file.grey for file in good) else 3
 
-    def samples(part: Sequence[ImageFile], what: str) -> Samples:
-        images = decode([file.path for file in part], size, channels, f"{root.name} {what}")
-        return Samples(images, torch.tensor([classes.index(file.label) for file in part]))
-
-    train_samples = samples(train, "train")
-    mean, std = statistics(train_samples.inputs)
-    crop = PadCrop(max(1, size // 8)) if size <= 32 else RandomResizedCrop(size, scale=(0.3, 1.0))
+    number = {label: k for k, label in enumerate(classes)}
+    paths = [file.path for file in (*train, *test)]
+    photos = Photos(Photos.names(paths), size, channels, scale=SCALE) if size > CACHED_SIZE else None
+    inputs = torch.arange(len(paths)) if photos else decode(paths, size, channels, root.name)
+    every = Samples(inputs, torch.tensor([number[file.label] for file in (*train, *test)]))
+    some = torch.arange(0, len(train), max(1, len(train) // MEASURED)).split(64)
+    mean, std = statistics(photos.batches(inputs, some, augment=False) if photos else (inputs[part] for part in some))
+    crop = PadCrop(max(1, size // 8)) if size <= 32 else RandomResizedCrop(size, scale=SCALE)
     return Dataset(
         name=f"folder:{root.name}",
-        train=train_samples,
-        test=samples(test, "test"),
+        train=every[: len(train)],
+        test=every[len(train) :],
         classes=tuple(classes),
-        transform=Transform(mean, std, (crop, Flip(0.5))),
+        transform=Transform(mean, std, (Flip(0.5),) if photos else (crop, Flip(0.5)), photos),
         backbone="small" if size <= 64 else "resnet18-7x7",
         recipe="quick",
         memory="20/class",
@@ -244,10 +248,14 @@ def notes_on(health: Health) -> Iterator[str]:
         yield f"{len(health.leaks)} images are in train and in test, such as {' = '.join(health.leaks[0])}"
 
 
-def statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel, over at most 5,000 images, rounded so that they read well in a record."""
-    some = images[:: max(1, len(images) // 5000)].float() / 255
-    mean, std = some.mean((0, 2, 3)), some.transpose(0, 1).flatten(1).std(1).clamp(min=1e-3)
+def statistics(parts: Iterable[Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel, rounded so that they read well in a record."""
+    pixels, total, squares = 0, torch.zeros(()), torch.zeros(())
+    for part in parts:
+        values = part.transpose(0, 1).flatten(1).double() / 255
+        pixels, total, squares = pixels + values.shape[1], total + values.sum(1), squares + values.square().sum(1)
+    mean = total / pixels
+    std = (squares / pixels - mean**2).clamp(min=0).sqrt().clamp(min=1e-3)
     return tuple(round(v, 4) for v in mean.tolist()), tuple(round(v, 4) for v in std.tolist())
 
 
@@ -269,7 +277,7 @@ def load_npz(text: str) -> Dataset:
     train, test = (_npz_samples(path, arrays[f"{part}_x"], arrays[f"{part}_y"]) for part in ("train", "test"))
     num = int(train.labels.max()) + 1
     names = [str(name) for name in arrays["classes"]] if "classes" in arrays else [str(k) for k in range(num)]
-    mean, std = statistics(train.inputs)
+    mean, std = statistics(train.inputs[:: max(1, len(train) // MEASURED)].split(64))
     return Dataset(
         name=f"npz:{path.name}",
         train=train,

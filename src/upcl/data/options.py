@@ -16,13 +16,16 @@ T = TypeVar("T")
 
 
 def parse_options(cls: type[T], text: str, what: str) -> T:
-    """A dataclass of whole numbers from `key=value,key=value`."""
+    """A dataclass of whole numbers and words from `key=value,key=value`."""
     known: dict[str, Any] = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    values: dict[str, int] = {}
+    values: dict[str, Any] = {}
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
         if key not in known:
             raise unknown(f"option of {what}", key, known)
+        if isinstance(known[key].default, str):
+            values[key] = value
+            continue
         try:
             values[key] = int(value)
         except ValueError:

@@ -14,6 +14,7 @@ from .builtin import Synthetic, digits
 from .cifar import CIFAR10, CIFAR100, load_cifar
 from .datasets import Dataset
 from .folders import FolderOptions, load_folder, load_npz
+from .imagenet import Subset, load_imagenet, load_imagenet100
 from .options import Slice, parse_options
 from .places import data_root
 from .tiny import load_tiny
@@ -31,6 +32,7 @@ class Source:
     size: str
     licence: str
     where: str
+    how: str
 
 
 def _digits(options: str, _: Path) -> Dataset:
@@ -53,6 +55,14 @@ def _tiny(options: str, root: Path) -> Dataset:
     return parse_options(Slice, options, "tinyimagenet").of(load_tiny(root))
 
 
+def _imagenet(options: str, root: Path) -> Dataset:
+    return load_imagenet(root, parse_options(Slice, options, "imagenet1000"))
+
+
+def _imagenet100(options: str, root: Path) -> Dataset:
+    return load_imagenet100(root, parse_options(Subset, options, "imagenet100"))
+
+
 def _folder(options: str, _: Path) -> Dataset:
     return load_folder(options)
 
@@ -66,18 +76,56 @@ def _told(cls: type[Any]) -> str:
 
 
 DATASETS: dict[str, Source] = {
-    "digits": Source(_digits, "handwritten digits, 10 classes, 1,797 images", "8x8 grey", "BSD", "built in"),
+    "digits": Source(
+        _digits, "handwritten digits, 10 classes, 1,797 images", "8x8 grey", "BSD", "built in", "is there"
+    ),
     "synthetic": Source(
-        _synthetic, f"patterns made by seed; options: {_told(Synthetic)}", "any", "none", "made on the spot"
+        _synthetic,
+        f"patterns made by seed; options: {_told(Synthetic)}",
+        "any",
+        "none",
+        "made on the spot",
+        "is there",
     ),
     "cifar10": Source(
-        _cifar10, "10 classes, 50,000 + 10,000 images", "32x32 colour", "research use", "ROOT/cifar-10-batches-py"
+        _cifar10,
+        "10 classes, 50,000 + 10,000 images",
+        "32x32 colour",
+        "research use",
+        "ROOT/cifar-10-batches-py",
+        "upcl data get cifar10",
     ),
     "cifar100": Source(
-        _cifar100, "100 classes, 50,000 + 10,000 images", "32x32 colour", "research use", "ROOT/cifar-100-python"
+        _cifar100,
+        "100 classes, 50,000 + 10,000 images",
+        "32x32 colour",
+        "research use",
+        "ROOT/cifar-100-python",
+        "upcl data get cifar100",
     ),
     "tinyimagenet": Source(
-        _tiny, "200 classes, 100,000 + 10,000 images", "64x64 colour", "research use", "ROOT/tiny-imagenet-200"
+        _tiny,
+        "200 classes, 100,000 + 10,000 images",
+        "64x64 colour",
+        "research use",
+        "ROOT/tiny-imagenet-200",
+        "upcl data get tinyimagenet",
+    ),
+    "imagenet100": Source(
+        _imagenet100,
+        f"100 classes, about 129,000 + 5,000 images; options: {_told(Subset)}",
+        "224x224 colour crops",
+        "research use",
+        "ROOT/imagenet100, else ROOT/imagenet",
+        "ask image-net.org; unpack to train/WNID/ and val/",
+    ),
+    "imagenet1000": Source(
+        _imagenet,
+        "1,000 classes, 1,281,167 + 50,000 images",
+        "224x224 colour crops",
+        "research use",
+        "ROOT/imagenet",
+        "ask image-net.org; unpack to train/WNID/ and val/",
     ),
     "folder": Source(
         _folder,
@@ -86,8 +134,16 @@ DATASETS: dict[str, Source] = {
         "any",
         "yours",
         "PATH",
+        "upcl data check PATH",
     ),
-    "npz": Source(_npz, "npz:FILE with train_x, train_y, test_x, test_y and perhaps classes", "any", "yours", "FILE"),
+    "npz": Source(
+        _npz,
+        "npz:FILE with train_x, train_y, test_x, test_y and perhaps classes",
+        "any",
+        "yours",
+        "FILE",
+        "np.savez",
+    ),
 }
 
 

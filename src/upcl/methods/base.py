@@ -17,7 +17,7 @@ from ..memory import Budget, Memory, Selection
 from ..nets import LinearHead, Network, frozen, make_backbone
 from ..nets.network import HeadT
 
-EVALUATION_BATCH = 512
+EVALUATION_BATCH, EVALUATION_PIXELS = 512, 512 * 64 * 64  # whatever is reached first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,14 @@ class Setting:
     @property
     def image_bytes(self) -> int:
         return math.prod(self.image_shape)
+
+    def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
+        """Plain (not augmented) inputs and labels on the device, in the order of the samples."""
+        size = max(1, min(EVALUATION_BATCH, EVALUATION_PIXELS // math.prod(self.image_shape[1:])))
+        labels = samples.labels.to(self.device)
+        parts = torch.arange(len(samples)).split(size)
+        ready = self.transform.batches(samples.inputs, parts, self.device)
+        yield from zip(ready, labels.split(size), strict=True)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -142,9 +150,7 @@ class Method(ABC, Generic[HeadT]):
     def extract(self, samples: Samples) -> Tensor:
         """Backbone features of plain (not augmented) images, in evaluation mode."""
         self.net.eval()
-        device, transform = self.setting.device, self.setting.transform
-        parts = samples.inputs.split(EVALUATION_BATCH)
-        return torch.cat([self.net.features(transform.test(part.to(device))) for part in parts])
+        return torch.cat([self.net.features(inputs) for inputs, _ in self.setting.batches(samples)])
 
     def state(self) -> dict[str, Any]:
         """Tensors and plain values from which `restore` rebuilds the method between two tasks."""
