@@ -42,7 +42,7 @@ COMPARISONS = {
         "cifar100/T5:train=100",
         ("finetune", "icarl", "wa", "upcl"),
         (0, 1),
-        {"backbone": "small", "recipe": "quick", "memory": "500", "options": {"recipe.batch_size": 128}},
+        {"backbone": "medium", "recipe": "quick", "memory": "500", "options": {"recipe.batch_size": 128}},
     ),
 }
 

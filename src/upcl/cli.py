@@ -238,18 +238,18 @@ def methods() -> None:
 @told_plainly
 def datasets() -> None:
     """List the data sets."""
-    from rich.table import Table
-
-    from .data import DATASETS
     from .data.places import data_root
+    from .report.terminal import dataset_tables
 
-    table = Table("name", "what it is", "images", "licence", "looked for in", "how to get it")
-    for name, source in DATASETS.items():
-        table.add_row(name, source.about, source.size, source.licence, source.where, source.how)
     console = _console()
-    console.print(table)
+    for table in dataset_tables():
+        console.print(table)
     console.print(f"ROOT is --data-root, else $UPCL_DATA, else a cache folder; now: {data_root()}", soft_wrap=True)
-    console.print("as in: upcl train upcl --data cifar100/T10:train=100,test=50 (streams: T10, B50-Inc10)")
+    console.print(
+        "streams after a slash, options after a colon: upcl train upcl --data cifar100/T10:train=100,test=50\n"
+        "T10: ten equal tasks; B50-Inc10: fifty classes first, then ten at a time",
+        soft_wrap=True,
+    )
 
 
 @main.group()

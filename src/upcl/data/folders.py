@@ -207,7 +207,7 @@ def load_folder(text: str) -> Dataset:
         test=every[len(train) :],
         classes=tuple(classes),
         transform=Transform(mean, std, (Flip(0.5),) if photos else (crop, Flip(0.5)), photos),
-        backbone="small" if size <= 64 else "resnet18-7x7",
+        backbone="medium" if size <= CACHED_SIZE else "resnet18-7x7",
         recipe="quick",
         memory="20/class",
         tasks=min(5, len(classes)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +80,7 @@ def _classes(folder: Path) -> list[str]:
             f"{train} still holds {len(archives)} archives: unpack each into a folder of its own name, such as "
             f"{archives[0].stem}/"
         )
-    found = sorted(entry.name for entry in os.scandir(train) if entry.is_dir() and not entry.name.startswith("."))
+    found = sorted(path.name for path in train.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not found:
         raise UserError(f"{train} holds no class folders. {HOW}")
     return found
@@ -127,7 +126,7 @@ def _dataset(name: str, folder: Path, classes: list[str], augmentations: tuple[A
 
 
 def _images(folder: Path) -> list[Path]:
-    return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_file() and entry.name[0] != ".")
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def _validation(folder: Path, number: Mapping[str, int]) -> list[tuple[Path, int]]:
@@ -135,7 +134,7 @@ def _validation(folder: Path, number: Mapping[str, int]) -> list[tuple[Path, int
     val = folder / "val"
     if not val.is_dir():
         raise UserError(f"{folder} has no val folder. {HOW}")
-    if any(entry.is_dir() for entry in os.scandir(val)):
+    if any(path.is_dir() for path in val.iterdir()):
         return [(p, k) for wnid, k in number.items() if (val / wnid).is_dir() for p in _images(val / wnid)]
     truth = _truth(folder)
     return [(p, number[truth[p.stem]]) for p in _images(val) if truth.get(p.stem) in number]

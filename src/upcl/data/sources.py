@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,13 @@ class Source:
 
     load: Load
     about: str
+    classes: str
+    images: str
     size: str
     licence: str
     where: str
     how: str
+    options: type[Any] | None = Slice
 
 
 def _digits(options: str, _: Path) -> Dataset:
@@ -71,78 +74,88 @@ def _npz(options: str, _: Path) -> Dataset:
     return load_npz(options)
 
 
-def _told(cls: type[Any]) -> str:
-    return ", ".join(f"{f.name} ({f.metadata['meaning']}; {f.default})" for f in fields(cls))
-
+ASK = "image-net.org, on request; unpack to train/WNID/* and val/*"
+RESEARCH = "research use"
 
 DATASETS: dict[str, Source] = {
     "digits": Source(
-        _digits, "handwritten digits, 10 classes, 1,797 images", "8x8 grey", "BSD", "built in", "is there"
+        _digits, "handwritten digits", "10", "1,442 + 355", "8x8 grey", "BSD", "built in", "comes with scikit-learn"
     ),
     "synthetic": Source(
-        _synthetic,
-        f"patterns made by seed; options: {_told(Synthetic)}",
-        "any",
-        "none",
-        "made on the spot",
-        "is there",
+        _synthetic, "patterns made by seed", "any", "any", "any", "none", "nowhere", "made on the spot", Synthetic
     ),
     "cifar10": Source(
         _cifar10,
-        "10 classes, 50,000 + 10,000 images",
-        "32x32 colour",
-        "research use",
-        "ROOT/cifar-10-batches-py",
+        "CIFAR-10",
+        "10",
+        "50,000 + 10,000",
+        "32x32",
+        RESEARCH,
+        "ROOT/cifar-10-batches-py/ or its .tar.gz",
         "upcl data get cifar10",
     ),
     "cifar100": Source(
         _cifar100,
-        "100 classes, 50,000 + 10,000 images",
-        "32x32 colour",
-        "research use",
-        "ROOT/cifar-100-python",
+        "CIFAR-100",
+        "100",
+        "50,000 + 10,000",
+        "32x32",
+        RESEARCH,
+        "ROOT/cifar-100-python/ or its .tar.gz",
         "upcl data get cifar100",
     ),
     "tinyimagenet": Source(
         _tiny,
-        "200 classes, 100,000 + 10,000 images",
-        "64x64 colour",
-        "research use",
-        "ROOT/tiny-imagenet-200",
+        "Tiny-ImageNet-200",
+        "200",
+        "100,000 + 10,000",
+        "64x64",
+        RESEARCH,
+        "ROOT/tiny-imagenet-200/ or its .zip",
         "upcl data get tinyimagenet",
     ),
     "imagenet100": Source(
         _imagenet100,
-        f"100 classes, about 129,000 + 5,000 images; options: {_told(Subset)}",
-        "224x224 colour crops",
-        "research use",
-        "ROOT/imagenet100, else ROOT/imagenet",
-        "ask image-net.org; unpack to train/WNID/ and val/",
+        "100 classes of ImageNet",
+        "100",
+        "about 129,000 + 5,000",
+        "crops of 224x224",
+        RESEARCH,
+        "ROOT/imagenet100/, else ROOT/imagenet/",
+        ASK,
+        Subset,
     ),
     "imagenet1000": Source(
         _imagenet,
-        "1,000 classes, 1,281,167 + 50,000 images",
-        "224x224 colour crops",
-        "research use",
-        "ROOT/imagenet",
-        "ask image-net.org; unpack to train/WNID/ and val/",
+        "ImageNet (ILSVRC2012)",
+        "1,000",
+        "1,281,167 + 50,000",
+        "crops of 224x224",
+        RESEARCH,
+        "ROOT/imagenet/",
+        ASK,
     ),
     "folder": Source(
         _folder,
-        "your own images: folder:PATH with CLASS/*, or train/CLASS/* and test/CLASS/*; options: "
-        + _told(FolderOptions),
+        "your images",
+        "any",
+        "any",
         "any",
         "yours",
-        "PATH",
-        "upcl data check PATH",
+        "folder:PATH",
+        "PATH/CLASS/*, or PATH/train/CLASS/* and PATH/test/CLASS/*",
+        FolderOptions,
     ),
     "npz": Source(
         _npz,
-        "npz:FILE with train_x, train_y, test_x, test_y and perhaps classes",
+        "your arrays",
+        "any",
+        "any",
         "any",
         "yours",
-        "FILE",
-        "np.savez",
+        "npz:FILE",
+        "numpy.savez with train_x, train_y, test_x, test_y and perhaps classes",
+        None,
     ),
 }
 

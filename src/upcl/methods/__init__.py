@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from .base import LinearMethod, Method, Setting
+from .base import LinearMethod, Method
+from .setting import Setting
 
 MethodClass = type[Method[Any]]
 

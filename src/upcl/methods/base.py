@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,39 +11,10 @@ import torch
 from torch import Tensor
 
 from ..core import Batch, Losses, Recipe, Recipes, Samples, Stage, Task
-from ..data import Transform
-from ..memory import Budget, Memory, Selection
+from ..memory import Budget, Memory
 from ..nets import LinearHead, Network, frozen, make_backbone
 from ..nets.network import HeadT
-
-EVALUATION_BATCH, EVALUATION_PIXELS = 512, 512 * 64 * 64  # whatever is reached first
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What stands around a method and is the same for every method: chosen by the protocol and the user."""
-
-    backbone: str
-    channels: int
-    transform: Transform
-    recipes: Recipes
-    budget: Budget
-    selection: Selection
-    image_shape: tuple[int, ...]
-    num_classes: int
-    device: torch.device
-
-    @property
-    def image_bytes(self) -> int:
-        return math.prod(self.image_shape)
-
-    def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
-        """Plain (not augmented) inputs and labels on the device, in the order of the samples."""
-        size = max(1, min(EVALUATION_BATCH, EVALUATION_PIXELS // math.prod(self.image_shape[1:])))
-        labels = samples.labels.to(self.device)
-        parts = torch.arange(len(samples)).split(size)
-        ready = self.transform.batches(samples.inputs, parts, self.device)
-        yield from zip(ready, labels.split(size), strict=True)
+from .setting import Setting
 
 
 @dataclass(kw_only=True, eq=False)

@@ -80,6 +80,7 @@ class Shape:
 
 BACKBONES: dict[str, Shape] = {
     "small": Shape((32, 64, 128), 1, "3x3", "conv"),  # for tiny images and quick runs: 128 features
+    "medium": Shape((16, 64, 128, 256), 1, "3x3", "conv"),  # narrow where maps are large: 256 features
     "resnet32": Shape((16, 32, 64), 5, "3x3", "pad"),  # the CIFAR network of He et al.: 64 features
     "resnet18": Shape((64, 128, 256, 512), 2, "3x3", "conv"),  # no pooling after the stem (CIFAR): 512 features
     "resnet18-7x7": Shape((64, 128, 256, 512), 2, "7x7", "conv"),  # max-pooling after the stem (ImageNet)

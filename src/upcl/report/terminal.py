@@ -15,6 +15,7 @@ from rich.table import Table
 
 from ..config import fields_of
 from ..core import Recipe
+from ..data import DATASETS
 from ..data.folders import Health
 from ..evaluate import READINGS
 from ..methods import METHODS, VARIANTS, MethodClass
@@ -115,6 +116,29 @@ def describe_fields(cls: type[Any]) -> Iterator[Padding]:
         yield Padding(about.get("meaning", ""), (0, 0, 0, 6))
         if about.get("source"):
             yield Padding(f"[dim]source: {about['source']}[/dim]", (0, 0, 0, 6))
+
+
+def dataset_tables() -> Iterator[Table]:
+    """What each data set is, where it comes from, and the options of those that have some."""
+    what = Table("name", "what it is", "classes", "train + test images", "size", "licence")
+    where = Table("name", "looked for in", "how to get it")
+    for name, source in DATASETS.items():
+        what.add_row(name, source.about, source.classes, source.images, source.size, source.licence)
+        where.add_row(name, source.where, source.how)
+    yield what
+    yield where
+    options = Table("options of", "option", "default", "meaning")
+    options.columns[0].max_width = 30
+    groups: dict[type[Any], list[str]] = {}
+    for name, source in DATASETS.items():
+        if source.options:
+            groups.setdefault(source.options, []).append(name)
+    for cls, names in groups.items():
+        for row, field in enumerate(fields_of(cls).values()):
+            head = ", ".join(names) if row == 0 else ""
+            options.add_row(head, field.name, str(field.default), field.metadata["meaning"])
+        options.add_section()
+    yield options
 
 
 def recipes_table(method: MethodClass) -> Table:
