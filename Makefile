@@ -38,8 +38,8 @@ table: $(READY) ## all methods on digits over three seeds, written into docs/par
 compare: $(READY) ## four methods on a slice of CIFAR-100 (in UPCL_DATA) over two seeds, written into docs/parity.md
 	$(BIN)/python benchmarks/table.py cifar100
 
-bench: $(READY) ## speed, side by side in one run
-	$(BIN)/python benchmarks/step.py
+bench: $(READY) ## speed and its targets, side by side in one run: under ten minutes
+	$(BIN)/upcl bench
 
 clean: ## remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist src/*.egg-info

@@ -126,6 +126,7 @@ _RUN_OPTIONS = (
     click.option("--protocol", help="honest, or paper (the official code's choices). [honest]"),
     click.option("--select", help="Epoch a task keeps: last, validation, or test (peeks!). [the protocol's]"),
     click.option("--validation", type=float, help="Share of training data held out for --select validation. [0.1]"),
+    click.option("--precision", help="What the backbone computes in: float32, or bfloat16 on accelerators. [float32]"),
     click.option("--longtail", help="Long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered. [none]"),
     click.option(
         "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A field of the method or recipe.X; repeat."
@@ -171,6 +172,8 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [runs/METHOD-DATA-seedS]")
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
+@click.option("--compile", "compiled", is_flag=True, help="Compile the backbone: faster steps after a minute or so.")
+@click.option("--profile", is_flag=True, help="Trace a few steps (Chrome format) and print where the time goes.")
 @click.option("--save-seconds", type=float, default=30, show_default=True, help="Between checkpoints within a task.")
 @told_plainly
 def train(
@@ -181,6 +184,8 @@ def train(
     device: str,
     out: Path | None,
     resume: bool,
+    compiled: bool,
+    profile: bool,
     save_seconds: float,
     **given: Any,
 ) -> None:
@@ -191,7 +196,8 @@ def train(
     upcl train icarl --data synthetic:classes=100 --memory 5/class --set temperature=4
     upcl train upcl --data digits --set margin=none --set recipe.lr=0.05 --out runs/no-margin
     """
-    from .report.terminal import by_task, progress_of
+    from .profiling import Profile
+    from .report.terminal import by_task, profile_tables, progress_of
     from .runs import run
 
     values = _request(method, pairs, config, given)
@@ -199,6 +205,7 @@ def train(
         parts = (values["method"], values["data"], f"seed{values['seed']}")
         out = Path("runs") / "-".join(re.sub(r"[^\w.=,+]+", "_", part) for part in parts)
     console = _console()
+    traced = Profile(out) if profile else None
     with progress_of(_console(stderr=True), values["method"]) as watch:
         record = run(
             **values,
@@ -208,6 +215,8 @@ def train(
             data_root=data_root,
             watch=watch,
             save_seconds=save_seconds,
+            compiled=compiled,
+            profile=traced,
         )
     console.print(by_task(record))
     for reading in ("head", "nme"):
@@ -216,6 +225,8 @@ def train(
             console.print(f"{reading}: A_last {last:.2f}  A_avg {average:.2f}")
     for note in record["notes"]:
         console.print(f"note: {note}", style="bold red", markup=False)
+    for table in profile_tables(traced.traces if traced else []):
+        console.print(table)
     console.print(f"written to {out}", soft_wrap=True, markup=False)
 
 
@@ -285,6 +296,37 @@ def check(path: Path, as_json: bool) -> None:
     console = _console()
     for part in health_table(health):
         console.print(part)
+
+
+@main.command()
+@click.option("--only", multiple=True, help="One group: steps, epochs, parts or growth; repeat for more. [all]")
+@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Rounds, each with every rival.")
+@click.option("--json", "path", type=click.Path(path_type=Path), help="Write the rows to this file too.")
+@told_plainly
+def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
+    """Measure speed on this machine: rivals in turn in one run; medians and quartiles of their ratios.
+
+    The limit is the bare forward, backward and update of the same network; the plain way is what the field does: images
+    one by one, classes one by one, a wait each step. Keep the machine quiet meanwhile.
+    """
+    import dataclasses
+
+    from .bench import GROUPS
+    from .files import write_json
+    from .report.terminal import bench_table
+
+    console, rows = _console(), []
+    for group in only or GROUPS:
+        if group not in GROUPS:
+            raise unknown("group of measurements", group, GROUPS)
+    with _console(stderr=True).status("measuring") as status:
+        for group in only or GROUPS:
+            for row in GROUPS[group](repeats):
+                rows.append(row)
+                status.update(f"measuring {group}: {row.name} done")
+    console.print(bench_table(rows, repeats))
+    if path:
+        write_json(path, [{**dataclasses.asdict(row), "met": row.met} for row in rows])
 
 
 @main.command()

@@ -23,7 +23,7 @@ from .data import Dataset
 from .errors import UserError, unknown
 from .memory import Budget, Selection, Sharing
 from .methods import METHODS, VARIANTS, Method, MethodClass
-from .nets import BACKBONES
+from .nets import BACKBONES, Precision
 from .protocol import PROTOCOLS, Select, Tail, parse_order, split_classes
 from .recipes import RECIPES
 
@@ -46,6 +46,7 @@ class Request:
     protocol: str = option("honest", "honest or paper")
     select: Select | None = option(None, "which epoch's model a task keeps: last, validation or test")
     validation: Fraction | None = option(None, "share of the training data held out to choose the epoch")
+    precision: Precision = option("float32", "what the backbone computes in: float32, or bfloat16 on accelerators")
     longtail: str | None = option(None, "a long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered")
     options: dict[str, Any] = field(
         default_factory=dict, metadata={"meaning": "fields of the method, and recipe.X, first.X, later.X", "source": ""}
@@ -73,6 +74,7 @@ class RunConfig:
     select: Select
     validation: float
     transform: str
+    precision: Precision
     longtail: str | None
 
     def to_json(self) -> dict[str, Any]:
@@ -204,6 +206,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         select=select,
         validation=_validation(request.validation, select),
         transform=repr(dataset.transform),
+        precision=request.precision,
         longtail=request.longtail,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.profiler import record_function
 
 from .core import Batch, Stage
 from .data import Transform
@@ -56,6 +57,15 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def why_not_compiled(device: torch.device) -> str:
+    """Why networks cannot be compiled here, found out on something small; empty if they can."""
+    try:
+        torch.compile(lambda x: x.sin() + 1)(torch.zeros(8, device=device))
+    except Exception as error:  # the compiler's tools fail in many ways
+        return str(error).strip().splitlines()[0] or type(error).__name__
+    return ""
+
+
 def fit(
     net: nn.Module,
     stage: Stage,
@@ -64,13 +74,15 @@ def fit(
     device: torch.device,
     place: Place,
     start: State | None = None,
+    on_step: Callable[[], None] | None = None,
     on_epoch: Callable[[EpochEnd], None] | None = None,
     selector: Selector | None = None,
 ) -> None:
     """Minimise the sum of the stage's losses over its parameters; nothing else moves.
 
     Each epoch draws from seeds of its own (`place`), so `start`, a state from an earlier `EpochEnd`, is enough to
-    continue as if never stopped.
+    continue as if never stopped. `on_step` is called after every step, `on_epoch` after every epoch. The names of the
+    four parts of a step are those a profile shows.
     """
     recipe, data = stage.recipe, stage.data.to(device)
     optimizer = torch.optim.SGD(stage.params, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
@@ -87,19 +99,24 @@ def fit(
             totals: dict[str, Tensor] = {}
             lr = recipe.lr
             ready = transform.batches(data.inputs, batches, device, augment=stage.augment)
-            for step, (index, inputs) in enumerate(zip(batches, ready, strict=True)):
-                batch = Batch(inputs, data.labels[index], epoch, recipe.epochs, step, len(batches))
-                losses = stage.losses(batch)
-                lr = recipe.rate(epoch, step, len(batches))
-                for group in optimizer.param_groups:
-                    group["lr"] = lr
-                optimizer.zero_grad(set_to_none=True)
-                torch.stack(list(losses.values())).sum().backward()
-                if recipe.clip:
-                    nn.utils.clip_grad_norm_(stage.params, recipe.clip)
-                optimizer.step()
+            for step, index in enumerate(batches):
+                with record_function("batch"):
+                    inputs = next(ready)
+                with record_function("losses"):
+                    batch = Batch(inputs, data.labels[index], epoch, recipe.epochs, step, len(batches))
+                    losses = stage.losses(batch)
+                with record_function("backward"):
+                    optimizer.zero_grad(set_to_none=True)
+                    torch.stack(list(losses.values())).sum().backward()
+                with record_function("update"):
+                    lr = _set_rate(optimizer, recipe.rate(epoch, step, len(batches)))
+                    if recipe.clip:
+                        nn.utils.clip_grad_norm_(stage.params, recipe.clip)
+                    optimizer.step()
                 for name, value in losses.items():
                     totals[name] = totals.get(name, 0) + value.detach() * len(index)
+                if on_step:
+                    on_step()
             means = _read(totals, len(data), stage.name, epoch)
             if selector and selector.looks_at(epoch, recipe.epochs):
                 best = _better(best, selector, net, stage)
@@ -107,6 +124,12 @@ def fit(
                 on_epoch(EpochEnd(epoch, recipe.epochs, lr, means, partial(_state, epoch, net, optimizer, best)))
     if best is not None:
         net.load_state_dict(best["net"])
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, lr: float) -> float:
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    return lr
 
 
 def _split(order: Tensor, batch_size: int) -> list[Tensor]:

@@ -56,7 +56,7 @@ def describe(reading: Reading | None, task_sizes: Sequence[int]) -> dict[str, An
     }
 
 
-def environment(device: torch.device) -> dict[str, Any]:
+def environment(device: torch.device, *, compiled: bool = False) -> dict[str, Any]:
     """Versions and machine, for whoever wants to know why two numbers differ."""
     packages = ("upcl", "torch", "numpy", "scipy", "scikit-learn")
     return {
@@ -65,6 +65,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(terse=True),
         "device": str(device),
         "threads": torch.get_num_threads(),
+        "compiled": compiled,
     }
 
 

@@ -19,11 +19,13 @@ from torch import Tensor
 from .config import RunConfig, differences, find_method, make_request, resolve
 from .core import Stage, Task
 from .data import Dataset, load_dataset
-from .engine import EpochEnd, Selector, State, choose_device, fit
+from .engine import EpochEnd, Selector, State, choose_device, fit, why_not_compiled
 from .evaluate import evaluate, head_accuracy
 from .folder import RunFolder
 from .methods import MethodClass, Setting
 from .metrics import imbalance_ratio
+from .nets import Execution
+from .profiling import Profile
 from .protocol import Protocol
 from .records import Record, TaskResult, describe, environment, make_record
 from .seeding import isolated, seed_all
@@ -58,6 +60,8 @@ def run(
     data_root: str | Path | None = None,
     watch: Watch | None = None,
     save_seconds: float = SAVE_SECONDS,
+    compiled: bool = False,
+    profile: Profile | None = None,
     **request: Any,
 ) -> Record:
     """Learn the tasks of a data set one after the other and return the record.
@@ -65,7 +69,8 @@ def run(
     `method` and `data` are names, or a class and a `Dataset` of your own. `request` takes the other fields of
     `config.Request`: tasks, memory, seed, order_seed, epochs, backbone, recipe, protocol, options and so on. With
     `out` the run's folder stays, and `resume=True` goes on with it. `data_root` is the folder that holds data sets
-    (else UPCL_DATA, else the platform's cache). `watch` is told after every epoch.
+    (else UPCL_DATA, else the platform's cache). `watch` is told after every epoch. `compiled` compiles the backbone,
+    `profile` traces a few steps.
 
     >>> record = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=2, epochs=1)
     >>> record["task_sizes"], sorted(record["a_last"])
@@ -78,9 +83,12 @@ def run(
     config = resolve(asked, dataset, method_class)
     chosen = choose_device(device)
     with _place(out) as path, isolated(), _reproducible(chosen):
-        prepared = Run(config, dataset, method_class, chosen, watch)
+        prepared = Run(config, dataset, method_class, chosen, watch, compiled=compiled, profile=profile)
         with RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder:
-            return prepared.record(folder)
+            record = prepared.record(folder)
+            if profile:
+                profile.close()
+            return record
 
 
 @contextmanager
@@ -107,7 +115,7 @@ def _reproducible(device: torch.device) -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
-def make_setting(config: RunConfig, dataset: Dataset, device: torch.device) -> Setting:
+def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, compiled: bool = False) -> Setting:
     """What stands around a method in this run."""
     return Setting(
         backbone=config.backbone,
@@ -119,6 +127,7 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device) -> S
         image_shape=dataset.image_shape,
         num_classes=len(dataset.classes),
         device=device,
+        execution=Execution(config.precision, compiled),
     )
 
 
@@ -139,20 +148,32 @@ class Run:
     folder: RunFolder
 
     def __init__(
-        self, config: RunConfig, dataset: Dataset, method: MethodClass, device: torch.device, watch: Watch | None
+        self,
+        config: RunConfig,
+        dataset: Dataset,
+        method: MethodClass,
+        device: torch.device,
+        watch: Watch | None = None,
+        *,
+        compiled: bool = False,
+        profile: Profile | None = None,
     ) -> None:
-        self.config, self.device, self.watch = config, device, watch
+        self.config, self.device, self.watch, self.profile = config, device, watch, profile
         self.data_notes = dataset.notes
         self.protocol = Protocol(
             dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order
         )
         self.method = method(**config.options)
-        self.setting = make_setting(config, dataset, device)
-        self.environment = environment(device)
+        obstacle = why_not_compiled(device) if compiled else ""
+        compiled = compiled and not obstacle
+        self.setting = make_setting(config, dataset, device, compiled=compiled)
+        self.environment = environment(device, compiled=compiled)
         self.results: list[TaskResult] = []
         seed_all(config.seed, "start")
         self.method.start(self.setting)
         self.notes = self._notes_in_advance()
+        if obstacle:
+            self.notes.append(f"not compiled, as this machine cannot: {obstacle}")
 
     def record(self, folder: RunFolder) -> Record:
         """Do what is left to do and return the whole record."""
@@ -180,6 +201,8 @@ class Run:
         """Learn one task, stage by stage. Finished stages of a resumed task are replayed without training."""
         clock = Clock()
         reset_peak(self.device)
+        if self.profile:
+            self.profile.begin(task.index)
         seed_all(self.config.seed, "task", task.index)
         for index, stage in enumerate(self.method.learn(task)):
             saved = self.folder.open_stage(task.index, index)
@@ -204,6 +227,7 @@ class Run:
             device=self.device,
             place=(self.config.seed, "task", task.index, "stage", index),
             start=start,
+            on_step=self.profile.step if self.profile else None,
             on_epoch=partial(self._after_epoch, task, index, stage.name, clock),
             selector=self._selector(task),
         )

@@ -76,9 +76,10 @@ class Method(ABC, Generic[HeadT]):
         return Network(backbone, head(backbone.dim))
 
     def fresh_net(self) -> Network[HeadT]:
-        """A network without classes, on the device, laid out for fast convolutions."""
+        """A network without classes, on the device, ready to run."""
         net = self.make_net().eval().to(self.setting.device)
-        return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+        net.execute(self.setting.execution)
+        return net
 
     def memory_budget(self) -> Budget:
         return self.setting.budget

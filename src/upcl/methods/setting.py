@@ -12,6 +12,7 @@ from torch import Tensor
 from ..core import Recipes, Samples
 from ..data import Transform
 from ..memory import Budget, Selection
+from ..nets import Execution
 
 EVALUATION_BATCH, EVALUATION_PIXELS = 512, 512 * 64 * 64  # whatever is reached first
 
@@ -29,6 +30,7 @@ class Setting:
     image_shape: tuple[int, ...]
     num_classes: int
     device: torch.device
+    execution: Execution = Execution()
 
     @property
     def image_bytes(self) -> int:

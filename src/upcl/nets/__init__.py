@@ -2,7 +2,7 @@
 
 from .backbones import BACKBONES, Backbone, Features, make_backbone
 from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead, PrototypeHead
-from .network import Network, frozen
+from .network import Execution, Network, Precision, frozen
 from .scroll import ScrollBackbone
 
 __all__ = [
@@ -10,11 +10,13 @@ __all__ = [
     "Backbone",
     "CorrectedHead",
     "CosineHead",
+    "Execution",
     "Features",
     "Head",
     "LinearHead",
     "MeansHead",
     "Network",
+    "Precision",
     "PrototypeHead",
     "ScrollBackbone",
     "frozen",

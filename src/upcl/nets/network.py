@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,17 @@ from .backbones import ConvNorm, Features
 from .heads import Head
 
 HeadT = TypeVar("HeadT", bound=Head)
+
+
+Precision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a backbone is run. Heads and losses stay in float32 and uncompiled: they grow, and are cheap."""
+
+    precision: Precision = "float32"
+    compiled: bool = False
 
 
 class Network(nn.Module, Generic[HeadT]):
@@ -26,10 +38,24 @@ class Network(nn.Module, Generic[HeadT]):
         self.head = head
         self.projector = projector or nn.Identity()
         self.growth: list[int] = []
+        self.execution = Execution()
+
+    def execute(self, execution: Execution) -> None:
+        """Lay the backbone out for fast convolutions and run it so from now on; nothing of its state changes."""
+        self.execution = execution
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if execution.compiled:
+            self.backbone.compile()
 
     def features(self, images: Tensor) -> Tensor:
-        features: Tensor = self.backbone(images.contiguous(memory_format=torch.channels_last))
-        return features
+        """Backbone features in float32, whatever the backbone computes in."""
+        images = images.contiguous(memory_format=torch.channels_last)
+        if self.execution.precision == "float32":
+            features: Tensor = self.backbone(images)
+            return features
+        with torch.autocast(images.device.type, torch.bfloat16):
+            features = self.backbone(images)
+        return features.float()
 
     def classify(self, features: Tensor) -> Tensor:
         scores: Tensor = self.head(self.projector(features))
@@ -59,4 +85,5 @@ def frozen(net: Network[HeadT]) -> Network[HeadT]:
     for module in copied.modules():
         if isinstance(module, ConvNorm):
             module.fold()
+    copied.execute(net.execution)
     return copied

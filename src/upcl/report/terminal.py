@@ -7,18 +7,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..bench.timing import Row
 from ..config import fields_of
 from ..core import Recipe
 from ..data import DATASETS
 from ..data.folders import Health
 from ..evaluate import READINGS
 from ..methods import METHODS, VARIANTS, MethodClass
+from ..profiling import Trace
 from ..records import Record
 from ..runs import Progress as Step
 from ..runs import Watch
@@ -116,6 +119,35 @@ def describe_fields(cls: type[Any]) -> Iterator[Padding]:
         yield Padding(about.get("meaning", ""), (0, 0, 0, 6))
         if about.get("source"):
             yield Padding(f"[dim]source: {about['source']}[/dim]", (0, 0, 0, 6))
+
+
+def bench_table(rows: Sequence[Row], repeats: int) -> Table:
+    """Figures with their quartiles, and whether targets are met."""
+    threads = torch.get_num_threads()
+    title = f"{repeats} rounds, {threads} threads, torch {torch.__version__}: median (quartiles)"
+    table = Table("what", "measured", "figure", "target", "", title=title)
+    for before, row in zip([None, *rows], rows, strict=False):
+        if before and before.group != row.group:
+            table.add_section()
+        spread = f" ({row.low:.2f} to {row.high:.2f})" if row.low != row.high else ""
+        said = {True: "[green]met[/green]", False: "[bold red]missed[/bold red]", None: ""}[row.met]
+        target = f"{row.rule} {row.target:g}" if row.target is not None else ""
+        measured = " / ".join(part for part in (row.ours, row.other) if part)
+        table.add_row(row.name, measured, f"{row.figure:.2f}{row.unit}{spread}", target, said)
+    return table
+
+
+def profile_tables(traces: Sequence[Trace]) -> Iterator[Table]:
+    """Where the time of a step goes, by the parts of the loop and by operation."""
+    for trace in traces:
+        whole = sum(trace.parts.values())
+        table = Table("part", "ms a step", "share", title=f"task {trace.task}: {trace.steps} steps, {trace.path.name}")
+        for name, milliseconds in trace.parts.items():
+            table.add_row(name, f"{milliseconds:.1f}", f"{milliseconds / whole:.0%}")
+        table.add_section()
+        for name, milliseconds in trace.operations.items():
+            table.add_row(escape(name), f"{milliseconds:.1f}", "")
+        yield table
 
 
 def dataset_tables() -> Iterator[Table]:

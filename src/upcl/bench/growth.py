@@ -1,0 +1,86 @@
+"""How times and sizes grow: each must follow its formula and no worse."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+import torch.nn.functional as F
+
+from ..data.augment import Flip, PadCrop, Transform
+from ..frames import best_assignment, extend_gaussian
+from ..losses import log_prior, prototype_contrast, supervised_contrast
+from ..memory import herd
+from ..nets import PrototypeHead
+from .timing import Row, Work, growth_of, interleaved
+
+NEW = 10  # classes of the latest task
+
+
+def growth(repeats: int) -> Iterator[Row]:
+    """UPCL's terms over classes, feature dimensions and batch; batches over stored images; herding; assignment."""
+
+    def over(name: str, sizes: Sequence[int], work_of: Callable[[int], Work], formula: float) -> Row:
+        times = interleaved({str(n): work_of(n) for n in sizes}, repeats)
+        return growth_of(name, sizes, [statistics.median(seconds) for seconds in times.values()], formula)
+
+    yield over("UPCL's terms over classes", (1000, 2000, 5000, 10_000), lambda n: terms(n, 512, 128), 1)
+    yield over("UPCL's terms over few classes", (10, 30, 100, 300), lambda n: terms(n, 512, 128), 1)
+    yield over("UPCL's terms over feature dimensions", (512, 1024, 2048, 4096), lambda n: terms(100, n, 128), 1)
+    yield over("UPCL's terms over the batch", (256, 512, 1024, 2048), lambda n: terms(100, 512, n), 2)
+    yield over("drawing and augmenting a batch over stored images", (1000, 4000, 16_000, 64_000), drawing, 0)
+    yield over("herding over images of a class", (500, 1000, 2000, 4000), lambda n: herding(n), 2)
+    yield over("assignment over new classes: solved", (100, 200, 400, 800), solved, 3)
+    yield over("assignment over new classes: unchanged", (250, 500, 1000, 2000), unchanged, 2)
+    sizes = (10, 100, 1000, 10_000)
+    yield growth_of("bytes of UPCL's head over classes", sizes, [float(stored(n)) for n in sizes], 1)
+
+
+def head_of(num_classes: int, dim: int) -> PrototypeHead:
+    torch.manual_seed(0)
+    head = PrototypeHead(dim, more=extend_gaussian)
+    head.grow(num_classes)
+    return head
+
+
+def terms(num_classes: int, dim: int, batch: int) -> Work:
+    """All that UPCL does beside the backbone: centroids, matching of the latest classes, both contrasts, gradients."""
+    head, counts = head_of(num_classes, dim), torch.full((num_classes,), 100)
+    features = torch.randn(batch, dim).requires_grad_()
+    labels = torch.randint(0, num_classes, (batch,))
+
+    def work() -> None:
+        unit = F.normalize(features)
+        head.follow(unit.detach(), labels, 0.9)
+        head.match(num_classes - NEW)
+        cosines = unit @ head.prototypes.T
+        loss = supervised_contrast(unit, labels, 0.07) + prototype_contrast(cosines, labels, 0.07, log_prior(counts))
+        torch.autograd.grad(loss, features)
+
+    return work
+
+
+def drawing(num: int) -> Work:
+    stored = torch.zeros(num, 3, 32, 32, dtype=torch.uint8)
+    transform = Transform((0.5,) * 3, (0.25,) * 3, (PadCrop(4), Flip(0.5)))
+    return lambda: transform.train(stored[torch.randint(0, num, (256,))])
+
+
+def herding(num: int) -> Work:
+    unit = F.normalize(torch.randn(num, 256))
+    return lambda: herd(unit, 20)
+
+
+def solved(num: int) -> Work:
+    similarity = torch.rand(num, num)
+    return lambda: best_assignment(similarity)
+
+
+def unchanged(num: int) -> Work:
+    head = head_of(num, 512)
+    return lambda: head.match(0)
+
+
+def stored(num_classes: int) -> int:
+    return sum(value.numel() * value.element_size() for value in head_of(num_classes, 512).state_dict().values())

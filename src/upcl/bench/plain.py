@@ -1,0 +1,102 @@
+"""What the field does, written plainly, to measure against: images one by one, classes one by one, a wait each step."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, ImageEnhance, ImageOps
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class PlainImages(Dataset[tuple[Tensor, int]]):
+    """An array of images, each augmented on its own: pad and crop, mirror, brightness, to a tensor, normalised."""
+
+    def __init__(self, images: np.ndarray, labels: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+        self.images, self.labels = images, labels
+        self.mean, self.std = torch.tensor(mean)[:, None, None], torch.tensor(std)[:, None, None]
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        pixels = self.images[index]
+        image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
+        padded = ImageOps.expand(image, 4)
+        left, top = random.randint(0, 8), random.randint(0, 8)
+        image = padded.crop((left, top, left + image.width, top + image.height))
+        if random.random() < 0.5:
+            image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        image = ImageEnhance.Brightness(image).enhance(random.uniform(1 - 63 / 255, 1 + 63 / 255))
+        array = np.asarray(image)
+        array = array[:, :, None] if array.ndim == 2 else array
+        tensor = torch.from_numpy(array.transpose(2, 0, 1).copy()).float() / 255
+        return (tensor - self.mean) / self.std, int(self.labels[index])
+
+
+def plain_contrast(unit: Tensor, labels: Tensor, tau: float) -> Tensor:
+    """Supervised contrast by masks over exponentials."""
+    similarity = unit @ unit.T / tau
+    exponentials = torch.exp(similarity)
+    mask = (labels[:, None] == labels[None, :]).float()
+    log_share = similarity - torch.log(exponentials.sum(1, keepdim=True))
+    return -(mask * log_share).sum(1).div(mask.sum(1)).mean()
+
+
+class PlainHead:
+    """Prototypes with centroids and matching by loops over the classes, solved anew for every batch."""
+
+    def __init__(self, frame: Tensor) -> None:
+        self.prototypes, self.frame = frame.clone(), frame.clone()
+        self.centroids: dict[int, Tensor] = {}
+
+    def match(self, unit: Tensor, labels: Tensor) -> None:
+        for k in labels.unique():
+            mean = F.normalize(unit[labels == k].mean(0), dim=0)
+            old = self.centroids.get(k.item())
+            self.centroids[k.item()] = mean if old is None else F.normalize(0.9 * old + 0.1 * mean, dim=0)
+        cost = np.zeros((len(self.frame), len(self.frame)))
+        for k in range(len(self.frame)):
+            centroid = self.centroids.get(k, self.frame[k])
+            cost[k] = -(self.frame @ centroid).numpy()
+        self.prototypes = self.frame[torch.from_numpy(linear_sum_assignment(cost)[1])]
+
+
+def plain_epoch(
+    backbone: nn.Module, head: PlainHead, images: PlainImages, batch_size: int, workers: int, counts: Tensor
+) -> float:
+    """UPCL's first task, one epoch."""
+    optimizer = torch.optim.SGD(backbone.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
+    loader = DataLoader(images, batch_size, shuffle=True, num_workers=workers)
+    prior, total = (counts / counts.sum()).log(), 0.0
+    backbone.train()
+    for inputs, labels in loader:
+        unit = F.normalize(backbone(inputs))
+        head.match(unit.detach(), labels)
+        logits = unit @ head.prototypes.T / 0.07 + prior
+        loss = plain_contrast(unit, labels, 0.07) + F.cross_entropy(logits, labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total / len(loader)
+
+
+def plain_herding(features: np.ndarray, num: int) -> list[int]:
+    """Greedy selection, with the distance of every candidate computed anew for every pick."""
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    mean = unit.mean(0)
+    chosen: list[int] = []
+    vectors: list[np.ndarray] = []
+    for k in range(1, num + 1):
+        have = np.sum(vectors, axis=0) if vectors else np.zeros_like(mean)
+        distance = np.sqrt(np.sum((mean - (unit + have) / k) ** 2, axis=1))
+        distance[chosen] = np.inf
+        best = int(np.argmin(distance))
+        chosen.append(best)
+        vectors.append(unit[best])
+    return chosen

@@ -1,0 +1,125 @@
+"""Whole steps and whole epochs: against the bare arithmetic, which is the limit, and against the plain way."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..config import make_request, resolve
+from ..core import Stage
+from ..data import Dataset, load_dataset
+from ..engine import EpochEnd, fit
+from ..files import save_checkpoint
+from ..methods import METHODS, Method
+from ..nets import make_backbone
+from ..protocol import Protocol
+from ..runs import make_setting
+from ..seeding import seed_all
+from .plain import PlainHead, PlainImages, plain_epoch
+from .timing import Row, interleaved, overhead, speedup
+
+CPU = torch.device("cpu")
+BATCH = 128
+LIMITS = {"small": 1.25, "resnet18-7x7": 1.10}  # over the bare step, in the first task
+WITH_TEACHER = 1.10  # over the bare step and one forward more
+STEPS_DATA = "synthetic:classes=32,size=32,train=16,test=1"
+EPOCHS: dict[tuple[str, int], float | None] = {("small", 8): 3.0, ("small", 32): None, ("resnet18-7x7", 32): 1.4}
+
+
+class Lesson:
+    """A method at the beginning of a task, ready to train an epoch of it again and again."""
+
+    def __init__(self, name: str, backbone: str, data: str, *, task: int, batch_size: int = BATCH) -> None:
+        self.dataset: Dataset = load_dataset(data)
+        options = {"recipe.epochs": 1, "recipe.batch_size": batch_size, "recipe.lr": 1e-3}
+        asked = {"method": name, "data": data, "tasks": 2, "backbone": backbone, "memory": "128", "recipe": "quick"}
+        config = resolve(make_request({**asked, "options": options}), self.dataset, METHODS[name])
+        self.method: Method[Any] = METHODS[name](**config.options)
+        seed_all(0)
+        self.method.start(make_setting(config, self.dataset, CPU))
+        protocol = Protocol(self.dataset, config.task_sizes, config.order_seed)
+        for index in range(task):
+            for _ in self.method.learn(protocol.task(index)):
+                pass  # untrained: only the time of a later task is wanted
+        self.stage: Stage = next(iter(self.method.learn(protocol.task(task))))
+        self.ready = self.dataset.transform.test(self.stage.data.inputs).split(batch_size)
+
+    def epoch(self, folder: Path | None = None) -> None:
+        """Ours: drawing, augmenting, training, logging; and with a folder, a log and a checkpoint on disk."""
+
+        def on_epoch(end: EpochEnd) -> None:
+            if folder:
+                save_checkpoint(folder / "checkpoint.pt", end.state())
+                (folder / "events.jsonl").write_text(json.dumps(dict(end.losses)))
+
+        fit(
+            self.method.net,
+            self.stage,
+            transform=self.dataset.transform,
+            device=CPU,
+            place=(0,),
+            on_epoch=on_epoch,
+        )
+
+    def bare(self) -> None:
+        """The limit: forward, backward and update on batches that are ready; with a teacher, one more forward."""
+        net = self.method.net
+        optimizer = torch.optim.SGD(self.stage.params, lr=1e-3, momentum=0.9, weight_decay=5e-4)
+        net.train()
+        for inputs in self.ready:
+            if self.method.teacher:
+                with torch.inference_mode():
+                    net.eval()
+                    net.features(inputs)
+                    net.train()
+            optimizer.zero_grad()
+            net.features(inputs).square().mean().backward()
+            optimizer.step()
+
+
+def steps(repeats: int) -> Iterator[Row]:
+    """A step of UPCL, iCaRL and WA over the bare step, in the first task and with a teacher."""
+    for backbone, limit in LIMITS.items():
+        for name in ("upcl", "icarl", "wa"):
+            for task, title in ((0, "first task"), (1, "with teacher")):
+                lesson = Lesson(name, backbone, STEPS_DATA, task=task)
+                times = interleaved({"ours": lesson.epoch, "bare": lesson.bare}, repeats)
+                wanted = WITH_TEACHER if task else limit
+                yield overhead("steps", f"{name}, {backbone}, {title}", times, wanted if name == "upcl" else None)
+
+
+def epochs(repeats: int) -> Iterator[Row]:
+    """An epoch of UPCL's first task, end to end, against the plain way with the better number of loader workers."""
+    for (backbone, size), wanted in EPOCHS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            rivals = Rivals(backbone, f"synthetic:classes=40,size={size},train=32,test=1", Path(folder))
+            works = {"plain": partial(rivals.plain, 0), "plain, 2 workers": partial(rivals.plain, 2)}
+            times = interleaved({"ours": rivals.ours, **works}, repeats)
+        better = min(works, key=lambda name: statistics.median(times[name]))
+        told = {"ours": times["ours"], better: times[better]}
+        yield speedup("epochs", f"UPCL, {backbone}, {size} px", told, wanted)
+
+
+class Rivals:
+    """The same epoch of the same images, our way and the plain way; both write a checkpoint at its end."""
+
+    def __init__(self, backbone: str, data: str, folder: Path) -> None:
+        self.folder, self.lesson = folder, Lesson("upcl", backbone, data, task=0)
+        samples, transform = self.lesson.stage.data, self.lesson.dataset.transform
+        pixels = samples.inputs.permute(0, 2, 3, 1).contiguous().numpy()
+        self.images = PlainImages(pixels, samples.labels.numpy(), transform.mean, transform.std)
+        self.net, self.head = make_backbone(backbone), PlainHead(self.lesson.method.net.head.frame)
+
+    def ours(self) -> None:
+        self.lesson.epoch(self.folder)
+
+    def plain(self, workers: int) -> None:
+        plain_epoch(self.net, self.head, self.images, BATCH, workers, self.lesson.method.counts)
+        torch.save(self.net.state_dict(), self.folder / "plain.pt")
