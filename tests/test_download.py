@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
 import io
 import tarfile
@@ -180,8 +181,33 @@ def test_archives_that_mean_harm_are_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("upcl.data.archives.MOST_BYTES", 3)
     with pytest.raises(UserError, match="unpacks to more than 3"):
         unpack(bad_tar(tmp_path / "big.tar.gz", tarfile.TarInfo("x/a"), b"12345"), root, "x")
-    assert list(root.iterdir()) == []
+    assert [p.name for p in root.iterdir()] == [".x.lock"]
     assert not (tmp_path / "escaped").exists()
+
+
+def test_a_flipped_bit_in_an_archive_is_found(tmp_path: Path) -> None:
+    """tarfile takes a damaged header for the end of the archive; gzip's checksum at the end is what tells."""
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for name in ("x/one", "x/two"):
+            member = tarfile.TarInfo(name)
+            member.size = 600
+            tar.addfile(member, io.BytesIO(b"." * 600))
+    whole = bytearray((tmp_path / "a.tar").read_bytes())
+    compressed = gzip.compress(bytes(whole))
+    whole[1536] ^= 1  # the second header
+    damaged = gzip.compress(bytes(whole))[:-8] + compressed[-8:]
+    (tmp_path / "a.tar.gz").write_bytes(damaged)
+    with pytest.raises(UserError, match="is damaged"):
+        unpack(tmp_path / "a.tar.gz", tmp_path, "x")
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "a.tar.gz").write_bytes(compressed)
+    assert {p.name for p in unpack(tmp_path / "a.tar.gz", tmp_path, "x").iterdir()} == {"one", "two"}
+    assert unpack(tmp_path / "a.tar.gz", tmp_path, "x") == tmp_path / "x"  # as when another process was quicker
+
+
+def test_imagenet_is_not_promised() -> None:
+    with pytest.raises(UserError, match=r"not open to download: image-net\.org"):
+        download.get("imagenet100", Path())
 
 
 @pytest.mark.parametrize("name", download.REMOTES)

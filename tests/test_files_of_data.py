@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from upcl import UserError, load_dataset, run
-from upcl.data.folders import examine
+from upcl.data.health import examine
 from upcl.data.options import first_of_each
 from upcl.data.pixels import BrokenImageError, read_image
 from upcl.data.sources import parse_stream
@@ -80,6 +80,40 @@ def test_a_pickle_that_wants_to_run_code_is_refused(tmp_path: Path, monkeypatch:
         with pytest.raises(UserError, match="was not loaded"):
             load_dataset("cifar100", tmp_path)
     assert not (tmp_path / "executed").exists()
+
+
+def test_arrays_of_pointers_are_refused(tmp_path: Path) -> None:
+    """numpy itself would build an array of objects out of eight chosen bytes; nothing of numpy is called here."""
+    make_cifar(tmp_path)
+    build_pointers = (
+        b"\x80\x02cnumpy\ndtype\n(X\x02\x00\x00\x00V8K\x00K\x01tR(K\x03X\x01\x00\x00\x00|NX\x01\x00\x00\x00at}tb."
+    )
+    for content in (
+        build_pointers,
+        pickle.dumps({"data": np.array([{}], dtype=object)}, protocol=2),
+        pickle.dumps({"data": np.array(["text"])}, protocol=2),
+    ):
+        (tmp_path / "cifar-100-python" / "train").write_bytes(content)
+        with pytest.raises(UserError, match=r"was not loaded|is not a file"):
+            load_dataset("cifar100", tmp_path)
+
+
+def test_cifar10_is_read_from_its_batches(tmp_path: Path) -> None:
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    for k, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        pixels = np.full((2, 3072), k, dtype=np.uint8)
+        (folder / name).write_bytes(pickle.dumps({b"data": pixels, b"labels": [0, 1]}, protocol=2))
+    (folder / "batches.meta").write_bytes(pickle.dumps({b"label_names": [b"cat", b"dog"]}, protocol=2))
+    data = load_dataset("cifar10", tmp_path)
+    assert data.classes == ("cat", "dog") and data.train.labels.tolist() == [0, 1] * 5
+    assert data.train.inputs[:, 0, 0, 0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]
+    (folder / "test_batch").write_bytes(pickle.dumps({b"data": np.zeros((2, 3072), np.uint8), b"labels": [0]}))
+    with pytest.raises(UserError, match="2 images and 1 labels"):
+        load_dataset("cifar10", tmp_path)
+    (folder / "batches.meta").write_bytes(pickle.dumps({}))
+    with pytest.raises(UserError, match="does not hold the class names"):
+        load_dataset("cifar10", tmp_path)
 
 
 def test_missing_files_say_where_and_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,6 +320,146 @@ def test_link_loops_and_odd_names_are_survived(tmp_path: Path) -> None:
     assert len(data.train) + len(data.test) == 12
 
 
+def test_dead_links_pipes_and_ancestors_are_reported_not_followed(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "photos", classes=2, each=4)
+    (root / "class 0" / "dead.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    (root / "class 0" / "me.jpg").symlink_to(root / "class 0" / "me.jpg")
+    (root / "class 0" / "up").symlink_to(root, target_is_directory=True)
+    os.mkfifo(root / "class 0" / "pipe.jpg")
+    health, good = examine(root)
+    assert dict(health.broken) == {
+        "class 0/dead.jpg": "is a link that leads nowhere",
+        "class 0/me.jpg": "is a link that leads nowhere",
+        "class 0/pipe.jpg": "is not a file",
+    }
+    assert len(good) == 8 and not health.two_classes
+
+
+def test_names_that_are_not_utf8_can_be_trained_and_told(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "photos", classes=1, each=4)
+    odd = Path(os.fsdecode(os.fsencode(root) + b"/caf\xe9"))
+    for i in range(4):
+        save(odd / f"{i}.png", noise(200 + i))
+    (odd / os.fsdecode(b"\xff.png")).write_bytes(b"broken")
+    command = [sys.executable, "-m", "upcl"]
+    told = subprocess.run([*command, "data", "check", str(root)], capture_output=True, text=True)
+    assert told.returncode == 0 and "caf\\xe9/\\xff.png" in told.stdout, told.stderr
+    words = [
+        "train",
+        "finetune",
+        "--data",
+        f"folder:{root}",
+        "--tasks",
+        "2",
+        "--epochs",
+        "1",
+        "--out",
+        f"{tmp_path}/run",
+    ]
+    trained = subprocess.run([*command, *words], capture_output=True, text=True)
+    assert trained.returncode == 0, trained.stderr
+    assert "caf\\xe9" in json.loads((tmp_path / "run" / "record.json").read_text())["classes"]
+
+
+def test_a_held_out_part_shares_no_image_with_training(tmp_path: Path) -> None:
+    for k in range(2):
+        for i in range(4):
+            for copy in ("a", "b"):
+                save(tmp_path / "photos" / f"class {k}" / f"{i}{copy}.png", noise(10 * k + i))
+    data = load_dataset(f"folder:{tmp_path / 'photos'},test=25")
+    train, test = ({row.numpy().tobytes() for row in part.inputs} for part in (data.train, data.test))
+    assert not train & test and len(data.test) == 4
+    assert any("twice in a class" in note for note in data.notes)
+
+
+def test_parts_of_other_names_are_found_or_refused(tmp_path: Path) -> None:
+    make_folder(tmp_path / "a" / "Training", each=3)
+    for part in ("Test", "val"):
+        make_folder(tmp_path / "a" / part, classes=4, each=1)
+    data = load_dataset(f"folder:{tmp_path / 'a'}")
+    assert len(data.train) == 9 and len(data.test) == 3
+    assert any("val is not used" in note for note in data.notes)
+    assert any("left out: class 3" in note for note in data.notes)
+    make_folder(tmp_path / "b" / "test", classes=2)
+    make_folder(tmp_path / "b" / "others", classes=2)
+    with pytest.raises(UserError, match="a folder test but none named train"):
+        load_dataset(f"folder:{tmp_path / 'b'}")
+    make_folder(tmp_path / "c" / "train")
+    save(tmp_path / "c" / "test" / "Class 0" / "0.png", noise(0))
+    with pytest.raises(UserError, match="none of the classes of the train folder: Class 0 against class 0"):
+        load_dataset(f"folder:{tmp_path / 'c'}")
+    for kind in ("animals", "plants"):
+        make_folder(tmp_path / "d" / kind)
+    assert any("a folder deeper" in note for note in load_dataset(f"folder:{tmp_path / 'd'}").notes)
+
+
+def test_a_class_of_broken_files_is_said(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "photos", classes=2)
+    (root / "gone").mkdir()
+    (root / "gone" / "x.png").write_bytes(b"x")
+    health, _ = examine(root)
+    assert health.classes["gone"] == {"train": 0, "test": 0} and health.imbalance == 1.0
+    data = load_dataset(f"folder:{root}")
+    assert len(data.classes) == 2 and any("left out" in note and "gone" in note for note in data.notes)
+
+
+def test_what_the_system_refuses_for_now_is_read_again_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_folder(tmp_path / "photos", classes=2)
+    real = Image.open
+
+    def refused(path: Any) -> Any:
+        if Path(path).name == "0.png":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Image, "open", refused)
+        assert [reason for _, reason in examine(root)[0].broken] == ["Permission denied"] * 2
+    assert not examine(root)[0].broken
+
+
+def test_two_processes_may_examine_at_once(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "photos", each=40)
+    command = [sys.executable, "-m", "upcl", "data", "check", str(root), "--json"]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
+    told = [process.communicate() for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert told[0][0] == told[1][0]
+
+
+def test_a_full_disk_while_decoding_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_folder(tmp_path / "photos")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "posix_fallocate", full)
+        with pytest.raises(UserError, match=r"no room for .* bytes of decoded images"):
+            load_dataset(f"folder:{root}")
+    assert [p.suffix for p in (tmp_path / "cache" / "decoded").iterdir()] == [".json"]
+    assert len(load_dataset(f"folder:{root}").train) == 24
+
+
+def test_a_bomb_in_a_folder_is_reported_by_name(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "photos", classes=2)
+    Image.new("1", (20_000, 20_000)).save(root / "class 0" / "bomb.png")
+    ((name, reason),) = examine(root)[0].broken
+    assert name == "class 0/bomb.png" and "pixels" in reason
+
+
+def test_folder_options_are_bounded_and_told(tmp_path: Path) -> None:
+    root = make_folder(tmp_path / "photos", classes=2)
+    for wrong, said in (("test=100", "1 to 99"), ("size=100000", "more than 2048"), ("size=-1", "not be negative")):
+        with pytest.raises(UserError, match=said):
+            load_dataset(f"folder:{root},{wrong}")
+    assert load_dataset(f"folder:{root},size=8,seed=7").name == "folder:photos,size=8,seed=7"
+    with pytest.raises(UserError, match="which folder"):
+        load_dataset("folder")
+    with pytest.raises(UserError, match=r"folder/T2:.*photos"):
+        load_dataset(f"folder:{root}/T2")
+
+
 # --- npz, slices, streams
 
 
@@ -298,6 +472,23 @@ def test_npz_files_are_data_sets(tmp_path: Path) -> None:
     np.savez(path, train_x=images)
     with pytest.raises(UserError, match="lacks train_y, test_x, test_y"):
         load_dataset(f"npz:{path}")
+    whole = {"train_x": images, "train_y": labels, "test_x": images, "test_y": labels}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"train_y": labels + 0.5}, "must be 6 whole numbers"),
+        ({"train_y": labels[:, None]}, "must be 6 whole numbers"),
+        ({"test_y": labels[:3]}, "must be 6 whole numbers"),
+        ({"train_y": labels - 1}, "lies outside"),
+        ({"train_x": images[:0], "train_y": labels[:0]}, "holds no images"),
+        ({"train_x": np.stack([images] * 8, 3)}, "8 channels last"),
+        ({"train_x": images.astype(float)}, "must be uint8"),
+    ]
+    for change, said in wrong:
+        np.savez(path, **{**whole, **change})
+        with pytest.raises(UserError, match=said):
+            load_dataset(f"npz:{path}")
+    np.save(tmp_path / "one.npy", images)
+    with pytest.raises(UserError, match="holds one array"):
+        load_dataset(f"npz:{tmp_path / 'one.npy'}")
     np.savez(path, train_x=np.array([Evil()], dtype=object), train_y=labels, test_x=images, test_y=labels)
     with pytest.raises(UserError, match="cannot be read as npz"):
         load_dataset(f"npz:{path}")
@@ -345,7 +536,35 @@ def test_real_tiny_imagenet() -> None:
     data = load_dataset("tinyimagenet/T40", REAL)
     assert data.train.counts(200).tolist() == [50] * 200
     assert data.test.counts(200).tolist() == [10] * 200
-    assert "goldfish" in data.classes
+    assert data.classes[:2] == ("goldfish", "European fire salamander")
+    some = data.train.inputs[::7].float() / 255
+    assert some.mean((0, 2, 3)).tolist() == pytest.approx((0.480, 0.448, 0.398), abs=0.01)
+
+
+def through_the_command_line(tmp_path: Path, data: str, *words: str) -> dict[str, Any]:
+    out = tmp_path / "run"
+    asked = ["train", "upcl", "--data", data, "--data-root", str(REAL), "--epochs", "1", "--out", str(out), *words]
+    told = subprocess.run([sys.executable, "-m", "upcl", *asked], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    record: dict[str, Any] = json.loads((out / "record.json").read_text())
+    return record
+
+
+@needs_real
+def test_real_files_are_learned_through_the_command_line(tmp_path: Path) -> None:
+    small = ("--backbone", "resnet18-7x7", "--recipe", "quick", "--memory", "500")
+    cifar = through_the_command_line(tmp_path / "a", "cifar100:train=4,test=1", "--tasks", "5", *small)
+    assert cifar["task_sizes"] == [20] * 5 and cifar["class_order"][:3] == [68, 56, 78]
+    tiny = through_the_command_line(tmp_path / "b", "tinyimagenet/T5:train=2,test=1", *small)
+    assert tiny["task_sizes"] == [40] * 5 and tiny["class_order"][:3] == [168, 136, 51]
+    for wnid in ("n01443537", "n01629819", "n01641577"):
+        source = REAL / "tiny-imagenet-200" / "train" / wnid / "images"
+        target = tmp_path / "photos" / wnid
+        target.mkdir(parents=True)
+        for path in sorted(source.iterdir())[:8]:
+            (target / path.name).write_bytes(path.read_bytes())
+    own = through_the_command_line(tmp_path / "c", f"folder:{tmp_path / 'photos'}", "--tasks", "3")
+    assert own["finished"] and sorted(own["classes"]) == ["n01443537", "n01629819", "n01641577"]
 
 
 @needs_real

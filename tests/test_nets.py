@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from upcl.errors import UserError
-from upcl.nets import LinearHead, Network, PrototypeHead, frozen, make_backbone
+from upcl.nets import BACKBONES, LinearHead, Network, PrototypeHead, ScrollBackbone, frozen, make_backbone
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,16 @@ def test_projector_is_linear_and_off_by_default() -> None:
     images = torch.randn(2, 3, 8, 8)
     assert torch.equal(plain.eval().embed(images), plain.features(images))
     assert projected.embed(images).shape == (2, 200)
+
+
+def test_scrolled_weights_are_contiguous_in_every_width() -> None:
+    """oneDNN's backward of a convolution wrote past its memory for weights that are views, from 48 pixels on."""
+    backbone = ScrollBackbone(BACKBONES["small"], 3, 4)
+    backbone.roll.scroll = 1
+    for width in (1, 2, 3, 4):
+        backbone.at_width(torch.randn(2, 3, 64, 64), width).square().sum().backward()
+        backbone.roll.width = width
+        assert all(
+            backbone.roll.take(p, axis).is_contiguous() for p in backbone.parameters() if p.ndim == 4 for axis in (0, 1)
+        )
+        backbone.roll.width = 4

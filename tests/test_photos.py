@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import scipy.io
 import torch
+from click.testing import CliRunner
 from PIL import Image
 
 from upcl import UserError, run
+from upcl.cli import main
 from upcl.data import load_dataset
 from upcl.data.imagenet import lucir_choice
 from upcl.data.photos import Photos
@@ -31,7 +33,7 @@ def photos_of(folder: Path, sizes: list[tuple[int, int]], size: int = 16) -> Pho
     for k, (width, height) in enumerate(sizes):
         paths.append(folder / f"{k}.jpg")
         picture(width, height, k).save(paths[-1], quality=95)
-    return Photos(Photos.names(paths), size)
+    return Photos(Photos.names(paths), size, "these")
 
 
 def test_test_crops_are_the_middle_of_the_resized_image(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_a_turned_photo_is_cut_as_it_is_seen(tmp_path: Path) -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     image.save(tmp_path / "turned.jpg", exif=exif, quality=95)
-    photos = Photos(Photos.names([tmp_path / "turned.jpg"]), 16)
+    photos = Photos(Photos.names([tmp_path / "turned.jpg"]), 16, "this")
     upright = image.transpose(Image.Transpose.ROTATE_270)
     side = 30 * 0.875
     box = (15 - side / 2, 30 - side / 2, 15 + side / 2, 30 + side / 2)
@@ -120,6 +122,22 @@ def test_own_folders_of_large_images_train_and_resume_alike(tmp_path: Path) -> N
     again = run("upcl", spec, out=tmp_path / "run", **request)
     assert first["weights_sha256"] == again["weights_sha256"]
     assert "Photos(size=72" in again["config"]["transform"] and str(tmp_path) not in again["config"]["transform"]
+    verify = [
+        "verify-resume",
+        "upcl",
+        "--data",
+        spec,
+        "--tasks",
+        "2",
+        "--epochs",
+        "2",
+        "--backbone",
+        "small",
+        "--kills",
+        "1",
+    ]
+    told = CliRunner().invoke(main, verify)
+    assert told.exit_code == 0 and "same weights" in told.output, told.output
     before = dataset.fingerprint()
     picture(90, 80, 99).save(tmp_path / "own" / "cats" / "0.jpg", quality=99)
     assert load_dataset(spec).fingerprint() != before
@@ -184,9 +202,9 @@ def test_imagenet100_by_named_lists(tmp_path: Path) -> None:
     shown = first.transform.photos
     assert shown and b"val_00000901" in shown.paths[first.test.inputs[0]]  # the last class: the table is reversed
     assert first.test.labels.tolist() == list(range(99, -1, -1))
-    (tmp_path / "mine.txt").write_text(f"{WNIDS[7]} seven\n{WNIDS[3]}\n")
+    (tmp_path / "mine.txt").write_text(f"# two\n{WNIDS[7]} seven\n{WNIDS[3]}\n")
     mine = load_dataset(f"imagenet100:list={tmp_path / 'mine.txt'},train=1", tmp_path)
-    assert mine.classes == (WNIDS[3], WNIDS[7])
+    assert mine.classes == (WNIDS[3], WNIDS[7]) and mine.name.endswith("mine.txt,train=1")
     (tmp_path / "bad.txt").write_text("n99999999\n")
     with pytest.raises(UserError, match="1 classes are not in"):
         load_dataset(f"imagenet100:list={tmp_path / 'bad.txt'}", tmp_path)
@@ -215,7 +233,11 @@ def test_a_sorted_imagenet100_trains(tmp_path: Path) -> None:
         (folder / "val" / wnid).mkdir(parents=True)
         (folder / "val" / wnid / "a.JPEG").write_bytes(jpeg())
     dataset = load_dataset("imagenet100", tmp_path)
-    assert dataset.name == "imagenet100:list=as found"
+    assert dataset.name == "imagenet100" and "as the folder has them" in dataset.notes[0]
+    with pytest.raises(UserError, match="has 100: give your list"):
+        load_dataset("imagenet100:list=first", tmp_path)
+    with pytest.raises(UserError, match="say lucir, first, or a file"):
+        load_dataset("imagenet100:list=lucri", tmp_path)
     (tmp_path / "three.txt").write_text("\n".join(WNIDS[5:8]))
     three = f"imagenet100:list={tmp_path / 'three.txt'}"
     record = run("finetune", three, data_root=tmp_path, tasks=1, epochs=1, recipe="quick")

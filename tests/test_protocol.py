@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 
+from upcl.config import read_order
 from upcl.core import Samples, Task
 from upcl.data import load_dataset
 from upcl.errors import UserError
@@ -110,6 +111,10 @@ def test_own_class_orders_by_name_or_number() -> None:
     for wrong, said in ((["owl", "cat"], "lacks 2"), (["owl", "cat", "2", "owl"], "owl twice"), (["dog"], "dog")):
         with pytest.raises(UserError, match=said):
             parse_order(wrong, classes)
+    assert parse_order(["1", "0"], ["a", "a"]) == [1, 0]
+    with pytest.raises(UserError, match="several classes are named a"):
+        parse_order(["a", "a"], ["a", "a"])
+    assert read_order(",".join(map(str, range(300)))) == [str(k) for k in range(300)]
     record = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=(1, 3), epochs=1, order=("3", "1", "0", "2"))
     assert record["class_order"] == [3, 1, 0, 2] and record["config"]["order"] == [3, 1, 0, 2]
     assert record["task_sizes"] == [1, 3]

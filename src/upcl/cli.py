@@ -286,7 +286,7 @@ def get(name: str, data_root: Path | None) -> None:
 @told_plainly
 def check(path: Path, as_json: bool) -> None:
     """Tell the health of a folder of images: classes, sizes, broken files, duplicates, leaks into the test part."""
-    from .data.folders import examine, report_json
+    from .data.health import examine, report_json
     from .report.terminal import health_table
 
     health, _ = examine(path)

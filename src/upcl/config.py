@@ -7,6 +7,7 @@ import hashlib
 import importlib.util
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -249,7 +250,8 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
 def read_order(text: str) -> list[str]:
     """`cat,dog,owl`, or a file with a class a line."""
     path = Path(text).expanduser()
-    lines = path.read_text().splitlines() if path.is_file() else text.split(",")
+    is_file = os.path.isfile(path)  # noqa: PTH113 (a list may be longer than a path can be)
+    lines = path.read_text().splitlines() if is_file else text.split(",")
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,20 @@ PARTIAL = ".partial"
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write beside the target, flush to disk, rename over it: a kill at any moment leaves the old file or the new."""
-    partial = path.with_name(f"{path.name}{PARTIAL}")
-    with open(partial, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    partial = partial_name(path)
+    try:
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def partial_name(path: Path) -> Path:
+    """Where a file is written before it takes its name: no other process or machine writes there."""
+    return path.with_name(f"{path.name}.{uuid.uuid4().hex[:12]}{PARTIAL}")
 
 
 def write_json(path: Path, value: Any) -> None:

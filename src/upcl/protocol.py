@@ -41,14 +41,16 @@ def class_order(num_classes: int, seed: int) -> list[int]:
 
 def parse_order(order: Sequence[str], classes: Sequence[str]) -> list[int]:
     """A class order of one's own: every class once, by its name or its number in the data set."""
-    place = {name: k for k, name in enumerate(classes)}
+    place = {name: k for k, name in enumerate(classes) if classes.count(name) == 1}
     numbers = {str(k): k for k in range(len(classes))}
     wanted = []
     for each in order:
         if each not in place and each not in numbers:
+            if each in classes:
+                raise UserError(f"several classes are named {each}: give the class order by numbers")
             raise unknown("class in the order", each, classes)
-        wanted.append(place.get(each, numbers.get(each, 0)))
-    if missing := [name for name in classes if place[name] not in wanted]:
+        wanted.append(place[each] if each in place else numbers[each])
+    if missing := [name for k, name in enumerate(classes) if k not in wanted]:
         raise UserError(f"the class order must name all {len(classes)} classes; it lacks {', '.join(missing[:5])}")
     if len(wanted) > len(classes):
         twice = next(k for k in wanted if wanted.count(k) > 1)

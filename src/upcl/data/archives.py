@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+import filelock
 from rich.console import Console
 from rich.progress import Progress
 
@@ -40,14 +43,23 @@ def _members(archive: Path) -> Iterator[list[Member]]:
                 files = [i for i in zipped.infolist() if not i.is_dir()]
                 yield [Member(i.filename, i.file_size, partial(zipped.open, i)) for i in files]
         else:
+            _check_stream(archive)
             with tarfile.open(archive) as tar:
                 _refuse_links(archive, [m.name for m in tar.getmembers() if not (m.isfile() or m.isdir())])
                 inside = [m for m in tar.getmembers() if m.isfile()]
                 yield [Member(m.name, m.size, partial(_content, tar, m)) for m in inside]
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{archive} is damaged: {error}") from None
+        raise UserError(f"{archive} is damaged or cannot be unpacked: {error}. Remove it and get it again") from None
+
+
+def _check_stream(archive: Path) -> None:
+    """Read a gzip file to its end, where its checksum is: tarfile would take a damaged header for the end."""
+    if archive.name.endswith("gz"):
+        with gzip.open(archive) as stream:
+            while stream.read(1 << 24):
+                pass
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -64,7 +76,13 @@ def _refuse_links(archive: Path, names: list[str]) -> None:
 def unpack(archive: Path, root: Path, folder: str) -> Path:
     """Unpack into a folder aside and move `folder` into the root when all of it is there."""
     console = Console(stderr=True)
-    with _members(archive) as members, tempfile.TemporaryDirectory(dir=root, prefix=".unpacking-") as aside:
+    with (
+        filelock.FileLock(root / f".{folder}.lock"),
+        _members(archive) as members,
+        tempfile.TemporaryDirectory(dir=root, prefix=".unpacking-") as aside,
+    ):
+        if (root / folder).is_dir():  # another process was quicker
+            return root / folder
         for member in members:
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts or "\\" in member.name:

@@ -19,24 +19,59 @@ from .places import find_folder
 MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)  # PyCIL, for both sets
 TRANSFORM = Transform(MEAN, STD, (PadCrop(4), Flip(0.5), Brightness(63 / 255)))
 
-_ARRAYS = {
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("numpy", "ndarray"),
-    ("numpy", "dtype"),
-    ("_codecs", "encode"),
+KINDS = {"u1": np.uint8, "i4": np.int32, "i8": np.int64, "b1": np.bool_}
+
+
+class _Kind:
+    """Stands for numpy's dtype while a file is read: plain numbers in this machine's order only."""
+
+    def __init__(self, name: str | bytes, *_: Any) -> None:
+        self.name = name.decode("latin1") if isinstance(name, bytes) else str(name)
+
+    def __setstate__(self, state: Any) -> None:
+        if self.name not in KINDS or state[1] not in ("<", "|", b"<", b"|") or any(state[2:5]):
+            raise pickle.UnpicklingError(f"it holds an array of {self.name}")
+
+
+class _Array:
+    """Stands for an array while a file is read; becomes one of the numbers, the shape and the bytes it was given."""
+
+    array: np.ndarray
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, kind, by_column, content = state
+        if not isinstance(kind, _Kind) or not isinstance(content, bytes) or by_column:
+            raise pickle.UnpicklingError("it holds an array that is not plain numbers")
+        self.array = np.frombuffer(content, KINDS[kind.name]).reshape(shape)
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"it asks for the encoding {encoding}")
+    return text.encode("latin1")
+
+
+_STAND_INS: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): None,
+    ("numpy", "dtype"): _Kind,
+    ("_codecs", "encode"): _latin1,
 }
 
 
 class ArraysOnly(pickle.Unpickler):
-    """Builds arrays, lists, dicts, numbers and strings; whatever else a file names is refused."""
+    """Builds plain arrays, lists, dicts, numbers and strings; whatever else a file names is refused.
+
+    Nothing of numpy is called with what the file says: stand-ins take it, look at it, and make the arrays.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _ARRAYS:
+        if (module, name) not in _STAND_INS:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return super().find_class(module, name)
+        return _STAND_INS[module, name]
 
 
 def read_pickle(path: Path) -> dict[str, Any]:
@@ -45,12 +80,17 @@ def read_pickle(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             content = ArraysOnly(file, encoding="bytes").load()
     except FileNotFoundError:
-        raise UserError(f"{path} is missing: unpack the archive again") from None
+        raise UserError(f"{path} is missing: remove the folder and unpack the archive again") from None
     except Exception as error:  # a damaged pickle can fail in any way
         raise UserError(f"{path} is damaged or not a file of CIFAR and was not loaded: {error}") from None
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a file of CIFAR")
-    return {key.decode() if isinstance(key, bytes) else key: value for key, value in content.items()}
+    names = {key.decode("latin1") if isinstance(key, bytes) else str(key): key for key in content}
+    return {name: _made(content[key]) for name, key in names.items()}
+
+
+def _made(value: Any) -> Any:
+    return value.array if isinstance(value, _Array) else value
 
 
 @dataclass(frozen=True)
@@ -95,7 +135,9 @@ CIFAR10 = Layout(
 def load_cifar(layout: Layout, name: str, root: Path) -> Dataset:
     how = f"`upcl data get {name}` downloads it"
     folder = find_folder(root, layout.folder, [layout.archive], layout.title, how)
-    names = read_pickle(folder / layout.meta)[layout.names]
+    names = read_pickle(folder / layout.meta).get(layout.names)
+    if not isinstance(names, list):
+        raise UserError(f"{folder / layout.meta} does not hold the class names ({layout.names})")
 
     def samples(files: tuple[str, ...]) -> Samples:
         parts = [read_pickle(folder / file) for file in files]
@@ -104,6 +146,8 @@ def load_cifar(layout: Layout, name: str, root: Path) -> Dataset:
             labels = np.concatenate([part[layout.labels] for part in parts])
         except (KeyError, ValueError) as error:
             raise UserError(f"{folder / files[0]} does not hold 32x32 colour images with labels: {error}") from None
+        if len(pixels) != len(labels) or not np.issubdtype(labels.dtype, np.integer):
+            raise UserError(f"{folder / files[0]} holds {len(pixels)} images and {len(labels)} labels")
         return Samples(torch.from_numpy(np.ascontiguousarray(pixels)), torch.from_numpy(labels))
 
     return Dataset(

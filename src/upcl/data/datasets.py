@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ..core import Samples
 from ..errors import UserError
@@ -34,9 +36,11 @@ class Dataset:
                 raise UserError(f"{self.name}: {part} images must be uint8, N x channels x height x width")
             if len(self.transform.mean) != self.channels or len(self.transform.std) != self.channels:
                 raise UserError(f"{self.name}: mean and std must have a number for each of {self.channels} channels")
-            counts = samples.counts(len(self.classes))
-            if len(counts) > len(self.classes) or int(samples.labels.min()) < 0:
+            if not len(samples):
+                raise UserError(f"{self.name}: there are no {part} images")
+            if int(samples.labels.min()) < 0 or int(samples.labels.max()) >= len(self.classes):
                 raise UserError(f"{self.name}: a {part} label lies outside of the {len(self.classes)} classes")
+            counts = samples.counts(len(self.classes))
             if int(counts.min()) == 0:
                 empty = self.classes[int(counts.argmin())]
                 raise UserError(f"{self.name}: class '{empty}' has no {part} image")
@@ -52,12 +56,23 @@ class Dataset:
         return photos.shape if photos else tuple(self.train.inputs.shape[1:])
 
     def fingerprint(self) -> str:
-        """sha256 over all pixels (of photos: names and sizes of the files) and labels: equal for equal data only."""
-        digest = hashlib.sha256("\n".join(self.classes).encode())
+        """sha256 over labels and pixels (of photos: what identifies the files), so that other data is noticed."""
+        digest = hashlib.sha256("\n".join(self.classes).encode(errors="surrogateescape"))
         if self.transform.photos:
-            digest.update(self.transform.photos.digest().encode())
+            digest.update(self.transform.photos.identity.encode())
         for samples in (self.train, self.test):
             for tensor in (samples.inputs, samples.labels):
                 digest.update(str(tuple(tensor.shape)).encode())
                 digest.update(np.ascontiguousarray(tensor.numpy()).data)
         return digest.hexdigest()
+
+
+def statistics(parts: Iterable[Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of each channel, rounded so that they read well in a record."""
+    pixels, total, squares = 0, torch.zeros(()), torch.zeros(())
+    for part in parts:
+        values = part.transpose(0, 1).flatten(1).double() / 255
+        pixels, total, squares = pixels + values.shape[1], total + values.sum(1), squares + values.square().sum(1)
+    mean = total / pixels
+    std = (squares / pixels - mean**2).clamp(min=0).sqrt().clamp(min=1e-3)
+    return tuple(round(v, 4) for v in mean.tolist()), tuple(round(v, 4) for v in std.tolist())

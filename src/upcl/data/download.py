@@ -15,6 +15,7 @@ from rich.progress import DownloadColumn, Progress, TimeRemainingColumn, Transfe
 
 from ..errors import UserError, unknown
 from .archives import unpack
+from .imagenet import HOW
 
 CHUNK = 1 << 20
 TIMEOUT = 60
@@ -52,6 +53,8 @@ REMOTES: dict[str, Remote] = {
 
 def get(name: str, root: Path) -> Path:
     """Download and unpack a data set; what is there already is left alone."""
+    if name.startswith("imagenet"):
+        raise UserError(f"{name} is not open to download: {HOW}")
     if name not in REMOTES:
         raise unknown("data set to download", name, REMOTES)
     remote = REMOTES[name]

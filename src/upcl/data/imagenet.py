@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from .augment import Augmentation, Brightness, Flip, Transform
 from .datasets import Dataset
 from .options import Slice
 from .photos import Photos
+from .pixels import images_in
 from .tiny import IMAGENET_MEAN, IMAGENET_STD
 
 SIZE = 224
@@ -33,9 +37,9 @@ class Subset(Slice):
     """Which 100 classes, and how many images of each."""
 
     list: str = option(
-        "lucir",
+        "",
         "which 100 of the 1,000 classes: 'lucir' (LUCIR's draw with seed 1993), 'first' (by WordNet number), or a FILE "
-        "with a WordNet number a line",
+        "with a WordNet number a line. Nothing: lucir, or all classes of a folder that has 100",
     )
 
 
@@ -55,14 +59,14 @@ def load_imagenet100(root: Path, options: Subset) -> Dataset:
     """A named subset of ROOT/imagenet; or of ROOT/imagenet100, where 100 classes were sorted out already."""
     folder = _folder(root, ["imagenet100", "imagenet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC"], "ImageNet-100")
     found = _classes(folder)
-    if len(found) == SUBSET and not options.list.endswith(".txt"):
-        name, chosen = "as found", found
+    if options.list == "" and len(found) == SUBSET:
+        name, chosen, said = "imagenet100", found, "as the folder has them"
     else:
-        name, chosen = options.list, _chosen(options.list, found, folder)
-    dataset = _dataset("imagenet100", folder, chosen, (Flip(0.5),))
-    note = f"the classes of {dataset.name} are {len(chosen)} of the {len(found)} in the folder: list '{name}'"
-    named = {"name": f"{dataset.name}:list={name}", "notes": (note,)}
-    return Slice(train=options.train, test=options.test).of(Dataset(**{**vars(dataset), **named}))
+        asked = options.list or "lucir"
+        name, chosen, said = f"imagenet100:list={asked}", _chosen(asked, found, folder), f"list '{asked}'"
+    dataset = _dataset(name, folder, chosen, (Flip(0.5),))
+    note = f"the classes of imagenet100 are {len(chosen)} of the {len(found)} in the folder: {said}"
+    return Slice(train=options.train, test=options.test).of(dataclasses.replace(dataset, notes=(note,)))
 
 
 def _folder(root: Path, names: list[str], what: str) -> Path:
@@ -96,9 +100,10 @@ def _chosen(name: str, found: list[str], folder: Path) -> list[str]:
             )
         return sorted(found[k] for k in lucir_choice()) if name == "lucir" else found[:SUBSET]
     path = Path(name).expanduser()
-    if not path.is_file():
+    if not os.path.isfile(path):  # noqa: PTH113 (a name may be longer than a path can be)
         raise UserError(f"list '{name}': say lucir, first, or a file with a WordNet number a line")
-    wanted = [line.split()[0] for line in path.read_text().splitlines() if line.strip()]
+    lines = [line.partition("#")[0].split() for line in path.read_text().splitlines()]
+    wanted = [words[0] for words in lines if words]
     if missing := sorted(set(wanted) - set(found)):
         raise UserError(f"{path}: {len(missing)} classes are not in {folder / 'train'}, such as {missing[0]}")
     return sorted(set(wanted))
@@ -106,7 +111,7 @@ def _chosen(name: str, found: list[str], folder: Path) -> list[str]:
 
 def _dataset(name: str, folder: Path, classes: list[str], augmentations: tuple[Augmentation, ...]) -> Dataset:
     number = {wnid: k for k, wnid in enumerate(classes)}
-    train = [(path, k) for wnid, k in number.items() for path in _images(folder / "train" / wnid)]
+    train = [(path, k) for wnid, k in number.items() for path in images_in(folder / "train" / wnid)]
     test = _validation(folder, number)
     if not test:
         raise UserError(f"{folder / 'val'} holds no images of these classes. {HOW}")
@@ -118,15 +123,21 @@ def _dataset(name: str, folder: Path, classes: list[str], augmentations: tuple[A
         train=every[: len(train)],
         test=every[len(train) :],
         classes=tuple(classes),
-        transform=Transform(IMAGENET_MEAN, IMAGENET_STD, augmentations, Photos(paths, SIZE)),
+        transform=Transform(
+            IMAGENET_MEAN, IMAGENET_STD, augmentations, Photos(paths, SIZE, _identity(folder, [*train, *test]))
+        ),
         backbone="resnet18-7x7",
         memory="2000" if len(classes) <= SUBSET else "20000",
         tasks=10,
     )
 
 
-def _images(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+def _identity(folder: Path, files: Sequence[tuple[Path, int]]) -> str:
+    """Of the files' names and sizes: to read them all would take hours."""
+    digest = hashlib.sha256()
+    for path, _ in files:
+        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def _validation(folder: Path, number: Mapping[str, int]) -> list[tuple[Path, int]]:
@@ -135,9 +146,9 @@ def _validation(folder: Path, number: Mapping[str, int]) -> list[tuple[Path, int
     if not val.is_dir():
         raise UserError(f"{folder} has no val folder. {HOW}")
     if any(path.is_dir() for path in val.iterdir()):
-        return [(p, k) for wnid, k in number.items() if (val / wnid).is_dir() for p in _images(val / wnid)]
+        return [(p, k) for wnid, k in number.items() if (val / wnid).is_dir() for p in images_in(val / wnid)]
     truth = _truth(folder)
-    return [(p, number[truth[p.stem]]) for p in _images(val) if truth.get(p.stem) in number]
+    return [(p, number[truth[p.stem]]) for p in images_in(val) if truth.get(p.stem) in number]
 
 
 def _truth(folder: Path) -> dict[str, str]:

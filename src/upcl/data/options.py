@@ -35,6 +35,13 @@ def parse_options(cls: type[T], text: str, what: str) -> T:
     return cls(**values)
 
 
+def told_options(options: Any) -> str:
+    """`,key=value` of each option that is not at its default."""
+    chosen = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    defaults = {field.name: field.default for field in dataclasses.fields(options)}
+    return "".join(f",{key}={value}" for key, value in chosen.items() if value != defaults[key])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Slice:
     """How many images of each class are used: the first ones, in the order of the files."""
@@ -45,10 +52,10 @@ class Slice:
     def of(self, dataset: Dataset) -> Dataset:
         if not self.train and not self.test:
             return dataset
-        chosen = ",".join(f"{key}={value}" for key, value in vars(self).items() if value)
+        chosen = told_options(self).lstrip(",")
         return dataclasses.replace(
             dataset,
-            name=f"{dataset.name}:{chosen}",
+            name=f"{dataset.name}{',' if ':' in dataset.name else ':'}{chosen}",
             train=first_of_each(dataset.train, self.train),
             test=first_of_each(dataset.test, self.test),
         )

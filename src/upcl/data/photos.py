@@ -6,7 +6,6 @@ not depend on how many workers there are.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -38,6 +37,7 @@ class Photos:
 
     paths: np.ndarray = field(repr=False)  # bytes, not strings: forked workers then share it without copying
     size: int
+    identity: str = field(repr=False)  # a digest of what the files hold, or of their names and sizes
     channels: int = 3
     margin: float = 224 / 256
     scale: tuple[float, float] = (0.08, 1.0)
@@ -103,14 +103,6 @@ class Photos:
         wide = min(max(1.0, math.sqrt(pixels * aspect)), image.width)
         top, left = float(draws[2]) * (image.height - tall), float(draws[3]) * (image.width - wide)
         return left, top, left + wide, top + tall
-
-    def digest(self) -> str:
-        """Of the files' names (within their two last folders) and sizes: reading them all would take hours."""
-        digest = hashlib.sha256()
-        for path in self.paths:
-            where = Path(os.fsdecode(path))
-            digest.update(f"{'/'.join(where.parts[-3:])} {where.stat().st_size}\n".encode(errors="surrogateescape"))
-        return digest.hexdigest()
 
 
 class _Crops(Dataset[np.ndarray | str]):

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import math
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import PIL
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor
 
+from ..errors import UserError
+from ..files import PARTIAL, partial_name
 from .places import decoded_root
 
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # the number of pixels is checked here
+CACHE_VERSION = 2
+STALE_SECONDS = 2 * 24 * 3600
 SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"}
 MOST_PIXELS = 100_000_000
 
 
 class BrokenImageError(Exception):
     """A file that cannot be read as an image; the message says why."""
+
+
+class UnreachableImageError(BrokenImageError):
+    """A file that the system does not let us read now; it may be whole."""
 
 
 def read_image(path: Path, finer_than_needed: Callable[[int, int], float] | None = None) -> Image.Image:
@@ -34,22 +47,23 @@ def read_image(path: Path, finer_than_needed: Callable[[int, int], float] | None
     at a half, a quarter or an eighth of its size, but never more coarsely than that.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of what is checked here
-            with Image.open(path) as image:
-                if image.width * image.height > MOST_PIXELS:
-                    raise BrokenImageError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS:,}")
-                if finer_than_needed and (spare := finer_than_needed(*image.size)) >= 2:
-                    image.draft(None, (math.ceil(image.width / spare), math.ceil(image.height / spare)))
-                image.load()
-                return _plain(ImageOps.exif_transpose(image))
-    except BrokenImageError:
+        with Image.open(path) as image:
+            if image.width * image.height > MOST_PIXELS:
+                raise BrokenImageError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS:,}")
+            if finer_than_needed and (spare := finer_than_needed(*image.size)) >= 2:
+                image.draft(None, (math.ceil(image.width / spare), math.ceil(image.height / spare)))
+            image.load()
+            return _plain(ImageOps.exif_transpose(image))
+    except (BrokenImageError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
         raise BrokenImageError(str(error)) from None
+    except UnidentifiedImageError:
+        raise BrokenImageError("is not an image that can be read") from None
     except Exception as error:  # Pillow's plugins raise many kinds for damaged files
-        reason = "is not an image that can be read" if isinstance(error, UnidentifiedImageError) else str(error)
-        raise BrokenImageError(reason) from None
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UnreachableImageError(error.strerror) from None
+        raise BrokenImageError(str(error)) from None
 
 
 def _plain(image: Image.Image) -> Image.Image:
@@ -58,12 +72,18 @@ def _plain(image: Image.Image) -> Image.Image:
         top = 65535.0 if image.mode.startswith("I") else max(float(values.max()), 1.0)
         return Image.fromarray(np.clip(values / top * 255, 0, 255).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
+        grey = image.mode in ("L", "LA")
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, image).convert("RGB")
+        return Image.alpha_composite(white, image).convert("L" if grey else "RGB")
     if image.mode in ("L", "1"):
         return image.convert("L")
     return image.convert("RGB")
+
+
+def images_in(folder: Path) -> list[Path]:
+    """The image files right in a folder, by name."""
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
 
 
 def fit_square(image: Image.Image, size: int) -> Image.Image:
@@ -80,11 +100,13 @@ def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor
     target = decoded_root() / f"{digest_of(paths, f'{size} {channels}')}.npy"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f"{target.stem}.{os.getpid()}.partial.npy")
+        _remove_stale(target.parent)
+        partial = partial_name(target)
         try:
             array = np.lib.format.open_memmap(
                 partial, mode="w+", dtype=np.uint8, shape=(len(paths), channels, size, size)
             )
+            _reserve(partial, array.nbytes)
             _fill(array, paths, size, channels, what)
             array.flush()
             partial.replace(target)
@@ -93,9 +115,32 @@ def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor
     return torch.from_numpy(np.load(target, mmap_mode="c"))
 
 
+def _reserve(path: Path, size: int) -> None:
+    """Take the room on disk in advance: writing to a map of a full disk would kill the process."""
+    if not hasattr(os, "posix_fallocate"):  # macOS, Windows
+        return
+    try:
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            return  # a file system that cannot reserve
+        raise UserError(
+            f"{path.parent} has no room for {size:,} bytes of decoded images: make room, or set UPCL_CACHE"
+        ) from None
+
+
+def _remove_stale(folder: Path) -> None:
+    """What processes that were killed days ago left behind."""
+    for partial in folder.glob(f"*{PARTIAL}"):
+        with contextlib.suppress(OSError):
+            if time.time() - partial.stat().st_mtime > STALE_SECONDS:
+                partial.unlink()
+
+
 def digest_of(paths: Sequence[Path], purpose: str) -> str:
     """A name for what is made of these files as they are now."""
-    digest = hashlib.sha256(f"{purpose}\n".encode())
+    digest = hashlib.sha256(f"{CACHE_VERSION} {PIL.__version__} {purpose}\n".encode())
     for path in paths:
         about = path.stat()
         digest.update(f"{path.resolve()}\0{about.st_size}\0{about.st_mtime_ns}\n".encode(errors="surrogateescape"))
@@ -105,7 +150,10 @@ def digest_of(paths: Sequence[Path], purpose: str) -> str:
 def _fill(array: Iterable[np.ndarray], paths: Sequence[Path], size: int, channels: int, what: str) -> None:
     def one(work: tuple[np.ndarray, Path]) -> None:
         place, path = work
-        image = fit_square(read_image(path), size).convert("L" if channels == 1 else "RGB")
+        try:
+            image = fit_square(read_image(path), size).convert("L" if channels == 1 else "RGB")
+        except BrokenImageError as error:
+            raise UserError(f"{path} cannot be read: {error}. Replace or remove it") from None
         pixels = np.asarray(image)
         place[:] = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 

@@ -13,8 +13,9 @@ from ..errors import UserError, unknown
 from .builtin import Synthetic, digits
 from .cifar import CIFAR10, CIFAR100, load_cifar
 from .datasets import Dataset
-from .folders import FolderOptions, load_folder, load_npz
+from .folders import FolderOptions, load_folder
 from .imagenet import Subset, load_imagenet, load_imagenet100
+from .npz import load_npz
 from .options import Slice, parse_options
 from .places import data_root
 from .tiny import load_tiny

@@ -10,7 +10,7 @@ from ..core import Samples
 from ..errors import UserError
 from .augment import Flip, RandomResizedCrop, Transform
 from .datasets import Dataset
-from .pixels import decode
+from .pixels import decode, images_in
 from .places import find_folder
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -20,12 +20,16 @@ def load_tiny(root: Path) -> Dataset:
     how = "`upcl data get tinyimagenet` downloads it"
     folder = find_folder(root, "tiny-imagenet-200", ["tiny-imagenet-200.zip"], "Tiny-ImageNet", how)
     wnids = (folder / "wnids.txt").read_text().split()
-    words = dict(line.split("\t", 1) for line in (folder / "words.txt").read_text().splitlines() if "\t" in line)
+    lines = (folder / "words.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    words = dict(line.split("\t", 1) for line in lines if "\t" in line)
     number = {wnid: k for k, wnid in enumerate(wnids)}
-    train = [(p, number[w]) for w in wnids for p in sorted((folder / "train" / w / "images").iterdir())]
+    train = [(p, number[w]) for w in wnids for p in images_in(folder / "train" / w / "images")]
     test = []
     for line in (folder / "val" / "val_annotations.txt").read_text().splitlines():
-        file, wnid = line.split("\t")[:2]
+        if not line.strip():
+            continue
+        file, _, rest = line.partition("\t")
+        wnid = rest.partition("\t")[0]
         if wnid not in number:
             raise UserError(f"{folder / 'val' / 'val_annotations.txt'}: {wnid} is not in wnids.txt")
         test.append((folder / "val" / "images" / file, number[wnid]))

@@ -25,9 +25,9 @@ class Roll:
         self.width = num_groups
 
     def take(self, stored: Tensor, axis: int = 0) -> Tensor:
-        """The effective channels of a stored tensor along an axis."""
+        """The effective channels of a stored tensor along an axis; contiguous, as oneDNN's kernels break on views."""
         group = stored.shape[axis] // self.num_groups
-        return stored.roll(-self.scroll * group, axis).narrow(axis, 0, self.width * group)
+        return stored.roll(-self.scroll * group, axis).narrow(axis, 0, self.width * group).contiguous()
 
     def put(self, effective: Tensor, stored: Tensor) -> Tensor:
         """`stored` with its effective channels (axis 0) replaced."""

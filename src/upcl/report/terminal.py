@@ -18,13 +18,15 @@ from ..bench.timing import Row
 from ..config import fields_of
 from ..core import Recipe
 from ..data import DATASETS
-from ..data.folders import Health
+from ..data.health import Health
 from ..evaluate import READINGS
 from ..methods import METHODS, VARIANTS, MethodClass
 from ..profiling import Trace
 from ..records import Record
 from ..runs import Progress as Step
 from ..runs import Watch
+
+SHOWN = 20  # files of each kind of trouble
 
 
 def number(value: float | None) -> str:
@@ -89,7 +91,8 @@ def health_table(health: Health) -> Iterator[Table | str]:
     for label, counts in health.classes.items():
         table.add_row(escape(label), str(counts["train"]), str(counts["test"]))
     yield table
-    sizes = ", ".join(f"{size} ({num})" for size, num in health.sizes.items())
+    yield from (escape(f"note: {remark}") for remark in health.remarks)
+    sizes = ", ".join(f"{size} ({num})" for size, num in list(health.sizes.items())[:10])
     yield f"sizes: {sizes}; grey: {health.grey}"
     troubles = {
         "cannot be read": [f"{path}: {reason}" for path, reason in health.broken],
@@ -100,7 +103,9 @@ def health_table(health: Health) -> Iterator[Table | str]:
     }
     for title, lines in troubles.items():
         yield f"{title}: {len(lines) or 'none'}"
-        yield from (escape(f"  {line}") for line in lines[:20])
+        yield from (escape(f"  {line}") for line in lines[:SHOWN])
+        if len(lines) > SHOWN:
+            yield f"  and {len(lines) - SHOWN} more (--json tells all)"
 
 
 def _type_name(hint: Any) -> str:
