@@ -102,18 +102,19 @@ class Waits(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def waits(name: str, batch_size: int) -> int:
-    lesson = Lesson(name, "small", TINY, task=1, batch_size=batch_size)
+def waits(name: str, task: int, batch_size: int) -> int:
+    lesson = Lesson(name, "small", TINY, task=task, batch_size=batch_size)
     waiting = Waits()
     with waiting:
         fit(lesson.method.net, lesson.stage, transform=lesson.dataset.transform, device=CPU, place=(0,))
-    return waiting.count
+    return int(waiting.count)
 
 
+@pytest.mark.parametrize("task", [0, 1])
 @pytest.mark.parametrize("name", sorted(METHODS))
-def test_no_step_waits_for_the_device(name: str) -> None:
-    lesson = Lesson(name, "small", TINY, task=1)
-    few, many = waits(name, 24), waits(name, 8)
+def test_no_step_waits_for_the_device(name: str, task: int) -> None:
+    lesson = Lesson(name, "small", TINY, task=task)
+    few, many = waits(name, task, 24), waits(name, task, 8)
     more = -(-len(lesson.stage.data) // 8) - -(-len(lesson.stage.data) // 24)
     allowed = more if name == "upcl" else 0  # is the assignment still the best? one boolean a step
     assert many - few <= allowed
@@ -142,7 +143,7 @@ def live_bytes() -> int:
     return sum(storages.values())
 
 
-@pytest.mark.parametrize("name", ["upcl", "icarl", "lucir", "fetril"])
+@pytest.mark.parametrize("name", ["upcl", "lucir"])
 def test_many_tasks_hold_no_more_than_what_is_stored(name: str) -> None:
     held: list[int] = []
 
@@ -150,10 +151,10 @@ def test_many_tasks_hold_no_more_than_what_is_stored(name: str) -> None:
         if step.stage == "done":
             held.append(live_bytes())
 
-    record = run(name, "synthetic:classes=24,size=8,train=4,test=1", tasks=24, epochs=1, memory="24", watch=watch)
-    assert len(held) == 24 and all(peak > 0 for peak in record["peak_memory_mb"])
+    record = run(name, "synthetic:classes=16,size=8,train=4,test=1", tasks=16, epochs=1, memory="16", watch=watch)
+    assert len(held) == 16 and all(peak > 0 for peak in record["peak_memory_mb"])
     a_class = 3 * 4 * 128 * 4 + 192 * 4  # rows of the head, its centroid and prototype, momentum; a few images
-    assert held[-1] - held[8] <= 15 * a_class
+    assert held[-1] - held[4] <= 11 * a_class
 
 
 # --- the bench itself

@@ -10,6 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def members_of(labels: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
+    """1 where an image is of a class (B x C). torch's one_hot looks at the labels first and waits for the answer."""
+    return (labels[:, None] == torch.arange(num_classes, device=labels.device)).to(dtype)
+
+
 def log_prior(counts: Tensor) -> Tensor:
     """log p_k from the images of each class (C).
 
@@ -58,7 +63,7 @@ def target_margin(labels: Tensor, num_classes: int, margins: Tensor | float) -> 
     """-margin on the target's entry, 0 elsewhere (AM-softmax), as B x C; one margin for all or one for each class."""
     if isinstance(margins, Tensor):
         margins = margins[labels][:, None]
-    return -margins * F.one_hot(labels, num_classes).float()
+    return -margins * members_of(labels, num_classes, torch.float32)
 
 
 Margin = Literal["prior", "paper_literal", "fixed", "columns", "none"]
@@ -128,23 +133,21 @@ def decorrelation(unit: Tensor, labels: Tensor, form: Literal["code", "paper"]) 
     squared off-diagonal of R_c, summed over classes and divided by the images used; `paper` the class mean of
     |R_c/(n-1)|^2/d^2. |R_c|^2 is read off the Gram matrix of the images, so that no d x d matrix is built.
     """
-    classes, member = labels.unique(return_inverse=True)
-    of = F.one_hot(member, len(classes)).to(unit.dtype)
-    num = of.sum(0)
-    used = num >= 2
-    centred = unit - (of.T @ unit / num[:, None])[member]
-    variance = of.T @ centred.square() / (num - 1).clamp(min=1)[:, None]
-    rows = centred / (variance + 1e-8).sqrt()[member]
-    gram = (rows @ rows.T).square() * (member[:, None] == member[None, :])
-    whole = of.T @ gram.sum(1)
+    same = (labels[:, None] == labels[None, :]).to(unit.dtype)
+    num = same.sum(1)  # of each image's class; a sum over classes is a sum over images of 1 / num
+    share = (num >= 2) / num
+    centred = unit - same @ unit / num[:, None]
+    variance = same @ centred.square() / (num - 1).clamp(min=1)[:, None]
+    rows = centred / (variance + 1e-8).sqrt()
+    whole = same @ ((rows @ rows.T).square() * same).sum(1)
     dim = unit.shape[1]
     if form == "paper":
         per_class = whole / (num - 1).clamp(min=1).square() / dim**2
-        mean: Tensor = (per_class * used).sum() / used.sum().clamp(min=1)
+        mean: Tensor = (per_class * share).sum() / share.sum().clamp(min=1e-9)
         return mean
-    diagonal = (of.T @ rows.square()).square().sum(1)
+    diagonal = (same @ rows.square()).square().sum(1)
     per_class = (whole - diagonal) / (dim**2 - dim)
-    per_image: Tensor = (per_class * used).sum() / (num * used).sum().clamp(min=1)
+    per_image: Tensor = (per_class * share).sum() / (num >= 2).sum().clamp(min=1)
     return per_image
 
 

@@ -14,7 +14,7 @@ from ..data import Transform
 from ..memory import Budget, Selection
 from ..nets import Execution
 
-EVALUATION_BATCH, EVALUATION_PIXELS = 512, 512 * 64 * 64  # whatever is reached first
+EVALUATION_BATCH, EVALUATION_PIXELS = 512, 2**20  # whatever is reached first
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..frames import GrowFrame, best_assignment, extend_uniform, is_best_assignment
+from ..losses import members_of
 
 
 class Head(nn.Module, ABC):
@@ -167,7 +168,7 @@ class PrototypeHead(Head):
     @torch.no_grad()
     def follow(self, unit: Tensor, labels: Tensor, decay: float) -> None:
         """Move each present class's centroid to its mean direction in this batch; the first sight overwrites."""
-        members = F.one_hot(labels, self.num_classes).to(unit.dtype)
+        members = members_of(labels, self.num_classes, unit.dtype)
         means = F.normalize(members.T @ unit)
         present = members.sum(0) > 0
         moved = torch.where(self.met[:, None], decay * self.centroids + (1 - decay) * means, means)
