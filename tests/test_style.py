@@ -16,7 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"errors"},
     {"core", "seeding", "files", "usage", "profiling"},
-    {"frames", "losses", "metrics", "recipes"},
+    {"frames", "losses", "metrics", "recipes", "published"},
     {"nets"},
     {"data", "memory"},
     {"methods"},

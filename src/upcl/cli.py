@@ -299,6 +299,24 @@ def check(path: Path, as_json: bool) -> None:
 
 
 @main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@told_plainly
+def audit(as_json: bool) -> None:
+    """Check the paper's published tables against each other: differences, contradictions, copies, bold print, text."""
+    import dataclasses
+    import json
+
+    from .published import audit as findings_of
+    from .report.terminal import audit_table
+
+    findings = findings_of()
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=1))
+    else:
+        _console().print(audit_table(findings))
+
+
+@main.command()
 @click.option("--only", multiple=True, help="One group: steps, epochs, parts or growth; repeat for more. [all]")
 @click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Rounds, each with every rival.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write the rows to this file too.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -22,6 +23,7 @@ from ..data.health import Health
 from ..evaluate import READINGS
 from ..methods import METHODS, VARIANTS, MethodClass
 from ..profiling import Trace
+from ..published import Finding
 from ..records import Record
 from ..runs import Progress as Step
 from ..runs import Watch
@@ -124,6 +126,15 @@ def describe_fields(cls: type[Any]) -> Iterator[Padding]:
         yield Padding(about.get("meaning", ""), (0, 0, 0, 6))
         if about.get("source"):
             yield Padding(f"[dim]source: {about['source']}[/dim]", (0, 0, 0, 6))
+
+
+def audit_table(findings: Sequence[Finding]) -> Table:
+    """What in the paper's tables does not fit."""
+    counts = ", ".join(f"{kind} {num}" for kind, num in Counter(finding.kind for finding in findings).items())
+    table = Table("kind", "where", "what", title=f"{len(findings)} findings in the published tables: {counts}")
+    for finding in findings:
+        table.add_row(finding.kind, finding.where, finding.what)
+    return table
 
 
 def bench_table(rows: Sequence[Row], repeats: int) -> Table:
