@@ -119,8 +119,8 @@ def about(records: list[Record], seeds: tuple[int, ...]) -> str:
     )
     return (
         f"`{record['data']}`, {len(record['task_sizes'])} tasks, {config['memory']} exemplars, class order "
-        f"{record['order_seed']}, {which}. Backbone `{config['backbone']}`; {recipe}, the same for every line; protocol "
-        f"`{record['protocol']}`, {environment['threads']} threads, torch {environment['torch']}."
+        f"{record['order_seed']}, {which}. Backbone `{config['backbone']}`; {recipe}, the same for every line; "
+        f"protocol `{record['protocol']}`, {environment['threads']} threads, torch {environment['torch']}."
     )
 
 

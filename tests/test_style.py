@@ -24,7 +24,7 @@ LAYERS = [
     {"config"},
     {"records", "folder"},
     {"runs"},
-    {"checks", "bench"},
+    {"checks", "bench", "grid", "summaries"},
     {"report"},
     {"cli"},
 ]

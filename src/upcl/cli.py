@@ -299,6 +299,46 @@ def check(path: Path, as_json: bool) -> None:
 
 
 @main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs. [runs/NAME of the file]")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Runs at a time; they share the cores."
+)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option("--data-root", type=click.Path(path_type=Path), help="Folder with data sets. [$UPCL_DATA, else a cache]")
+@click.option("--dry-run", is_flag=True, help="Only list the runs, with time and disk estimated by a short probe.")
+@told_plainly
+def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path | None, dry_run: bool) -> None:
+    """Run every combination that FILE (YAML) lists: methods, data sets, memories, seeds.
+
+    Finished runs are skipped and broken ones go on: start the same command again after Ctrl-C or a crash.
+
+    \b
+    title: two methods, three seeds
+    same: {data: digits, tasks: 5, memory: 20}
+    vary:
+      method: [icarl, upcl]
+      seed: [0, 1, 2]
+    """
+    from .grid import Place, estimates, prepare, read_grid, run_grid
+    from .report.terminal import estimate_table, live_grid
+
+    console, asked = _console(), read_grid(file)
+    place = Place(out or Path("runs") / file.stem, jobs, device, data_root)
+    console.print(f"{asked.title}: {len(asked.jobs)} runs. {asked.about}".rstrip(), markup=False)
+    rows = prepare(asked, place.out, data_root)
+    if dry_run:
+        console.print(estimate_table(rows, list(estimates(rows, data_root)), jobs))
+        return
+    with live_grid(console, jobs) as show:
+        run_grid(rows, place, show)
+    if failed := [row for row in rows if row.status == "failed"]:
+        for row in failed:
+            click.echo(f"error: {row.job.name}: {row.error}", err=True)
+        sys.exit(1)
+
+
+@main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @told_plainly
 def audit(as_json: bool) -> None:

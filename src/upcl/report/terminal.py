@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
 from rich.console import Console
+from rich.live import Live
 from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -21,6 +23,8 @@ from ..core import Recipe
 from ..data import DATASETS
 from ..data.health import Health
 from ..evaluate import READINGS
+from ..grid import Estimate, seconds_left
+from ..grid import Progress as GridRow
 from ..methods import METHODS, VARIANTS, MethodClass
 from ..profiling import Trace
 from ..published import Finding
@@ -126,6 +130,61 @@ def describe_fields(cls: type[Any]) -> Iterator[Padding]:
         yield Padding(about.get("meaning", ""), (0, 0, 0, 6))
         if about.get("source"):
             yield Padding(f"[dim]source: {about['source']}[/dim]", (0, 0, 0, 6))
+
+
+def grid_table(rows: Sequence[GridRow], jobs: int) -> Table:
+    """A line for each run: what it does, what came out, when all will be done."""
+    done = sum(row.status.startswith("done") for row in rows)
+    left = seconds_left(rows, jobs)
+    caption = "" if left is None or done == len(rows) else f"about {timedelta(seconds=round(left))} left"
+    table = Table("run", "status", "share", "time", "A_last\nhead", "A_last\nnme", caption=caption)
+    table.title = f"{done} of {len(rows)} done"
+    for row in rows:
+        figures = both(row.record["a_last"]) if row.record else ["", ""]
+        time = str(timedelta(seconds=round(row.seconds))) if row.seconds else ""
+        table.add_row(escape(row.job.name), row.status, f"{row.share:.0%}", time, *figures)
+    return table
+
+
+@contextmanager
+def live_grid(console: Console, jobs: int) -> Iterator[Callable[[Sequence[GridRow]], None]]:
+    """The table, renewed in place; where there is no terminal, a line for each change and the table at the end."""
+    last: dict[str, str] = {}
+    shown: list[Sequence[GridRow]] = []
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def show(rows: Sequence[GridRow]) -> None:
+            shown[:] = [rows]
+            if console.is_terminal:
+                live.update(grid_table(rows, jobs), refresh=True)
+                return
+            for row in rows:
+                if last.get(row.job.name) != row.status:
+                    last[row.job.name] = row.status
+                    console.print(f"{row.job.name}: {row.status}", markup=False, soft_wrap=True)
+
+        yield show
+    if shown:
+        console.print(grid_table(shown[0], jobs))
+
+
+def estimate_table(rows: Sequence[GridRow], estimates: Sequence[Estimate | None], jobs: int) -> Table:
+    """What is left to run, and what it would take."""
+    known = [estimate for estimate in estimates if estimate]
+    total = timedelta(seconds=round(sum(e.seconds for e in known)))
+    disk = sum(e.disk for e in known) / 1e6
+    table = Table("run", "status", "time", "disk", title=f"{len(known)} runs left: about {total}, {disk:.0f} MB")
+    table.caption = (
+        f"estimated with all cores for one run at a time; {jobs} at a time take about as long on one machine"
+    )
+    for row, estimate in zip(rows, estimates, strict=True):
+        told = (
+            ["", ""]
+            if estimate is None
+            else [str(timedelta(seconds=round(estimate.seconds))), f"{estimate.disk / 1e6:.0f} MB"]
+        )
+        table.add_row(escape(row.job.name), row.error or row.status, *told)
+    return table
 
 
 def audit_table(findings: Sequence[Finding]) -> Table:
