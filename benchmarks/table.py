@@ -83,7 +83,7 @@ COMPARISONS = {
         tuple(line for name in METHODS for line in by_epochs(name, (15,), 150)), (0,), {"data": "digits"}, PERFORMANCE
     ),
     "seconds": Comparison(
-        (*by_epochs("upcl", (2, 6, 20), 60), *by_epochs("icarl", (2, 6, 20), 60)),
+        (*by_epochs("upcl", (2, 5, 15), 50), *by_epochs("icarl", (2, 5, 15), 50)),
         (0,),
         {**SLICE, "options": {"recipe.batch_size": 64}},
         PERFORMANCE,

@@ -20,12 +20,12 @@ VERSION = 1
 PARTIAL = ".partial"
 
 
-def write_atomic(path: Path, content: bytes) -> None:
+def write_atomic(path: Path, *content: bytes | memoryview) -> None:
     """Write beside the target, flush to disk, rename over it: a kill at any moment leaves the old file or the new."""
     partial = partial_name(path)
     try:
         with open(partial, "wb") as file:
-            file.write(content)
+            file.writelines(content)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(path)
@@ -46,9 +46,9 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Tensors and plain values, behind a line that names the format and the content's digest."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
-    body = buffer.getvalue()
+    body = buffer.getbuffer()
     header = f"{MAGIC} {VERSION} {hashlib.sha256(body).hexdigest()}\n"
-    write_atomic(path, header.encode() + body)
+    write_atomic(path, header.encode(), body)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import logging
 
 import numpy as np
 import torch
@@ -14,11 +14,13 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class PlainImages(Dataset[tuple[Tensor, int]]):
-    """An array of images, each augmented on its own: pad and crop, mirror, brightness, to a tensor, normalised."""
+    """An array of images, each augmented on its own, step by step as torchvision's transforms do it.
+
+    Pad and crop, mirror, brightness by a colour jitter, to a tensor, normalised; each random number from torch.
+    """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-        self.images, self.labels = images, labels
-        self.mean, self.std = torch.tensor(mean)[:, None, None], torch.tensor(std)[:, None, None]
+        self.images, self.labels, self.mean, self.std = images, labels, mean, std
 
     def __len__(self) -> int:
         return len(self.images)
@@ -26,16 +28,20 @@ class PlainImages(Dataset[tuple[Tensor, int]]):
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         pixels = self.images[index]
         image = Image.fromarray(pixels if pixels.shape[2] == 3 else pixels[:, :, 0])
-        padded = ImageOps.expand(image, 4)
-        left, top = random.randint(0, 8), random.randint(0, 8)
+        padded = ImageOps.expand(image, border=4, fill=0)
+        top, left = (int(torch.randint(0, 9, (1,)).item()) for _ in range(2))
         image = padded.crop((left, top, left + image.width, top + image.height))
-        if random.random() < 0.5:
+        if torch.rand(1) < 0.5:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        image = ImageEnhance.Brightness(image).enhance(random.uniform(1 - 63 / 255, 1 + 63 / 255))
-        array = np.asarray(image)
-        array = array[:, :, None] if array.ndim == 2 else array
-        tensor = torch.from_numpy(array.transpose(2, 0, 1).copy()).float() / 255
-        return (tensor - self.mean) / self.std, int(self.labels[index])
+        for change in torch.randperm(4):  # brightness, contrast, saturation, hue: only the first is asked for
+            if change == 0:
+                factor = float(torch.empty(1).uniform_(1 - 63 / 255, 1 + 63 / 255))
+                image = ImageEnhance.Brightness(image).enhance(factor)
+        array = np.array(image, np.uint8, copy=True)
+        array = array.reshape(image.height, image.width, -1)
+        tensor = torch.from_numpy(array).permute(2, 0, 1).contiguous().float().div(255)
+        mean, std = (torch.as_tensor(values, dtype=tensor.dtype).view(-1, 1, 1) for values in (self.mean, self.std))
+        return tensor.clone().sub_(mean).div_(std), int(self.labels[index])
 
 
 def plain_contrast(unit: Tensor, labels: Tensor, tau: float) -> Tensor:
@@ -68,7 +74,7 @@ class PlainHead:
 
 def plain_epoch(
     backbone: nn.Module, head: PlainHead, images: PlainImages, batch_size: int, workers: int, counts: Tensor
-) -> float:
+) -> torch.optim.Optimizer:
     """UPCL's first task, one epoch."""
     optimizer = torch.optim.SGD(backbone.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
     loader = DataLoader(images, batch_size, shuffle=True, num_workers=workers)
@@ -83,7 +89,8 @@ def plain_epoch(
         loss.backward()
         optimizer.step()
         total += loss.item()
-    return total / len(loader)
+    logging.getLogger(__name__).info("loss %.3f", total / len(loader))
+    return optimizer
 
 
 def plain_herding(features: np.ndarray, num: int) -> list[int]:

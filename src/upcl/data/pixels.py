@@ -53,7 +53,8 @@ def read_image(path: Path, finer_than_needed: Callable[[int, int], float] | None
             if finer_than_needed and (spare := finer_than_needed(*image.size)) >= 2:
                 image.draft(None, (math.ceil(image.width / spare), math.ceil(image.height / spare)))
             image.load()
-            return _plain(ImageOps.exif_transpose(image))
+            ImageOps.exif_transpose(image, in_place=True)
+            return _plain(image)
     except (BrokenImageError, MemoryError):
         raise
     except Image.DecompressionBombError as error:
@@ -78,7 +79,7 @@ def _plain(image: Image.Image) -> Image.Image:
         return Image.alpha_composite(white, image).convert("L" if grey else "RGB")
     if image.mode in ("L", "1"):
         return image.convert("L")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def images_in(folder: Path) -> list[Path]:

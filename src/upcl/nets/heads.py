@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..frames import GrowFrame, best_assignment, extend_uniform, is_best_assignment
-from ..losses import members_of
 
 
 class Head(nn.Module, ABC):
@@ -168,11 +167,10 @@ class PrototypeHead(Head):
     @torch.no_grad()
     def follow(self, unit: Tensor, labels: Tensor, decay: float) -> None:
         """Move each present class's centroid to its mean direction in this batch; the first sight overwrites."""
-        members = members_of(labels, self.num_classes, unit.dtype)
-        means = F.normalize(members.T @ unit)
-        present = members.sum(0) > 0
-        moved = torch.where(self.met[:, None], decay * self.centroids + (1 - decay) * means, means)
-        self.centroids = F.normalize(torch.where(present[:, None], moved, self.centroids))
+        means = F.normalize(torch.zeros_like(self.centroids).index_add_(0, labels, unit))
+        present = torch.zeros_like(self.met).index_fill_(0, labels, True)
+        moved = F.normalize(means.lerp(self.centroids, (decay * self.met)[:, None]))
+        self.centroids = torch.where(present[:, None], moved, self.centroids)
         self.met = self.met | present
 
     @torch.no_grad()
