@@ -80,10 +80,10 @@ COMPARISONS = {
         PARITY,
     ),
     "quick": Comparison(
-        tuple(line for name in METHODS for line in by_epochs(name, (15,), 150)), (0,), {"data": "digits"}, PERFORMANCE
+        tuple(line for name in METHODS for line in by_epochs(name, (10,), 100)), (0,), {"data": "digits"}, PERFORMANCE
     ),
     "seconds": Comparison(
-        (*by_epochs("upcl", (2, 5, 15), 50), *by_epochs("icarl", (2, 5, 15), 50)),
+        (*by_epochs("upcl", (2, 5, 15), 15), *by_epochs("icarl", (2, 5, 15), 15)),
         (0,),
         {**SLICE, "options": {"recipe.batch_size": 64}},
         PERFORMANCE,
