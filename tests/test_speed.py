@@ -49,6 +49,7 @@ def loss_and_gradient(net: Network[LinearHead]) -> tuple[Tensor, Tensor]:
     return loss.detach(), gradient
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
 @pytest.mark.parametrize(
     ("execution", "tolerance"),
     [(Execution(), 1e-5), (Execution("bfloat16"), 0.02), (Execution(compiled=True), 1e-5)],
@@ -80,7 +81,7 @@ def test_our_parts_equal_the_plain_ones() -> None:
     features = torch.randn(50, 8).double()
     assert herd(nn.functional.normalize(features), 20).tolist() == plain_herding(features.numpy(), 20)
     frame = extend_orthonormal(torch.empty(0, 16), 6)
-    ours, plain = PrototypeHead(16, frame=frame.clone()), PlainHead(frame)
+    ours, plain = PrototypeHead(16, frame=frame.clone()), PlainHead(frame, torch.ones(6))
     ours.grow(6)
     for _ in range(4):
         rows = nn.functional.normalize(torch.randn(24, 16))
@@ -183,9 +184,10 @@ def test_lessons_and_rivals_run(tmp_path: Path) -> None:
         assert lesson.method.teacher
         lesson.epoch(tmp_path)
         lesson.bare()
-    rivals = Rivals("small", TINY, tmp_path)
-    rivals.ours()
-    rivals.plain(0)
+    for name in ("upcl", "wa"):
+        rivals = Rivals(name, "small", TINY, tmp_path)
+        rivals.ours()
+        rivals.plain(0)
     assert {p.name for p in tmp_path.iterdir()} == {"checkpoint.pt", "events.jsonl", "plain.pt"}
 
 

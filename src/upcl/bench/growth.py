@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from ..data.augment import Flip, PadCrop, Transform
 from ..frames import best_assignment, extend_gaussian
@@ -19,7 +20,7 @@ NEW = 10  # classes of the latest task
 
 
 def growth(repeats: int) -> Iterator[Row]:
-    """UPCL's terms over classes, feature dimensions and batch; batches over stored images; herding; assignment."""
+    """Time of UPCL's terms, of drawing batches, of herding and assignment; and bytes that are stored or kept."""
 
     def over(name: str, sizes: Sequence[int], work_of: Callable[[int], Work], formula: float) -> Row:
         times = interleaved({str(n): work_of(n) for n in sizes}, repeats)
@@ -33,8 +34,14 @@ def growth(repeats: int) -> Iterator[Row]:
     yield over("herding over images of a class", (500, 1000, 2000, 4000), lambda n: herding(n), 2)
     yield over("assignment over new classes: solved", (100, 200, 400, 800), solved, 3)
     yield over("assignment over new classes: unchanged", (250, 500, 1000, 2000), unchanged, 2)
-    sizes = (10, 100, 1000, 10_000)
-    yield growth_of("bytes of UPCL's head over classes", sizes, [float(stored(n)) for n in sizes], 1)
+    for name, sizes, bytes_of, formula in (
+        ("bytes of UPCL's head over classes", (10, 100, 1000, 10_000), stored, 1),
+        ("bytes kept for the gradient over classes", (10, 100, 1000, 10_000), lambda n: kept(n, 512, 128), 1),
+        ("bytes kept for the gradient over feature dimensions", (64, 256, 1024, 4096), lambda n: kept(100, n, 128), 1),
+        ("bytes kept for the gradient over the batch", (64, 256, 1024, 2048), lambda n: kept(100, 512, n), 2),
+        ("bytes of stored exemplars over their number", (500, 1000, 2000, 20_000), lambda n: n * 3 * 32 * 32, 1),
+    ):
+        yield growth_of(name, sizes, [float(bytes_of(n)) for n in sizes], formula)
 
 
 def head_of(num_classes: int, dim: int) -> PrototypeHead:
@@ -44,21 +51,40 @@ def head_of(num_classes: int, dim: int) -> PrototypeHead:
     return head
 
 
-def terms(num_classes: int, dim: int, batch: int) -> Work:
-    """All that UPCL does beside the backbone: centroids, matching of the latest classes, both contrasts, gradients."""
+def loss_of(num_classes: int, dim: int, batch: int) -> Callable[[], tuple[Tensor, Tensor]]:
+    """UPCL's loss of features, and the features: centroids, matching of the latest classes, both contrasts."""
     head, counts = head_of(num_classes, dim), torch.full((num_classes,), 100)
     features = torch.randn(batch, dim).requires_grad_()
     labels = torch.randint(0, num_classes, (batch,))
 
-    def work() -> None:
+    def work() -> tuple[Tensor, Tensor]:
         unit = F.normalize(features)
         head.follow(unit.detach(), labels, 0.9)
         head.match(num_classes - NEW)
         cosines = unit @ head.prototypes.T
         loss = supervised_contrast(unit, labels, 0.07) + prototype_contrast(cosines, labels, 0.07, log_prior(counts))
-        torch.autograd.grad(loss, features)
+        return loss, features
 
     return work
+
+
+def terms(num_classes: int, dim: int, batch: int) -> Work:
+    """All that UPCL does beside the backbone, with gradients."""
+    loss = loss_of(num_classes, dim, batch)
+    return lambda: torch.autograd.grad(*loss())
+
+
+def kept(num_classes: int, dim: int, batch: int) -> int:
+    """Bytes of what UPCL's loss keeps until its gradient is taken."""
+    storages: dict[int, int] = {}
+
+    def keep(value: Tensor) -> Tensor:
+        storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
+        return value
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
+        loss_of(num_classes, dim, batch)()
+    return sum(storages.values())
 
 
 def drawing(num: int) -> Work:

@@ -99,7 +99,7 @@ def _head(num_classes: int, dim: int = 512) -> PrototypeHead:
 
 def _assignment(repeats: int) -> Iterator[Row]:
     unit, labels = F.normalize(torch.randn(128, 512)), torch.randint(0, 100, (128,))
-    head, plain = _head(100), PlainHead(_head(100).frame)
+    head, plain = _head(100), PlainHead(_head(100).frame, torch.ones(100))
 
     def ours() -> None:
         head.follow(unit, labels, 0.9)

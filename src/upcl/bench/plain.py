@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 
 import numpy as np
@@ -56,8 +57,8 @@ def plain_contrast(unit: Tensor, labels: Tensor, tau: float) -> Tensor:
 class PlainHead:
     """Prototypes with centroids and matching by loops over the classes, solved anew for every batch."""
 
-    def __init__(self, frame: Tensor) -> None:
-        self.prototypes, self.frame = frame.clone(), frame.clone()
+    def __init__(self, frame: Tensor, counts: Tensor) -> None:
+        self.prototypes, self.frame, self.counts = frame.clone(), frame.clone(), counts
         self.centroids: dict[int, Tensor] = {}
 
     def match(self, unit: Tensor, labels: Tensor) -> None:
@@ -71,20 +72,41 @@ class PlainHead:
             cost[k] = -(self.frame @ centroid).numpy()
         self.prototypes = self.frame[torch.from_numpy(linear_sum_assignment(cost)[1])]
 
+    def loss(self, features: Tensor, labels: Tensor, _: Tensor) -> Tensor:
+        unit = F.normalize(features)
+        self.match(unit.detach(), labels)
+        prior = (self.counts / self.counts.sum()).log()
+        logits = unit @ self.prototypes.T / 0.07 + prior
+        return plain_contrast(unit, labels, 0.07) + F.cross_entropy(logits, labels)
+
+
+class PlainLinear:
+    """iCaRL's and WA's loss in a later task: cross-entropy, and the old classes' answers of an old network."""
+
+    def __init__(self, backbone: nn.Module, dim: int, num_old: int, num_classes: int) -> None:
+        self.teacher = copy.deepcopy(backbone).eval()
+        self.head, self.old_head = nn.Linear(dim, num_classes), nn.Linear(dim, num_old)
+
+    def loss(self, features: Tensor, labels: Tensor, inputs: Tensor) -> Tensor:
+        logits, num_old = self.head(features), self.old_head.out_features
+        with torch.no_grad():
+            taught = self.old_head(self.teacher(inputs))
+        soft = torch.softmax(taught / 2, dim=1)
+        distilled = -torch.mul(soft, torch.log_softmax(logits[:, :num_old] / 2, dim=1)).sum() / len(labels)
+        return F.cross_entropy(logits, labels) + distilled
+
 
 def plain_epoch(
-    backbone: nn.Module, head: PlainHead, images: PlainImages, batch_size: int, workers: int, counts: Tensor
+    backbone: nn.Module, head: PlainHead | PlainLinear, images: PlainImages, batch_size: int, workers: int
 ) -> torch.optim.Optimizer:
-    """UPCL's first task, one epoch."""
+    """One epoch, with a wait for the loss after every step."""
     optimizer = torch.optim.SGD(backbone.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
     loader = DataLoader(images, batch_size, shuffle=True, num_workers=workers)
-    prior, total = (counts / counts.sum()).log(), 0.0
+    total = 0.0
     backbone.train()
     for inputs, labels in loader:
-        unit = F.normalize(backbone(inputs))
-        head.match(unit.detach(), labels)
-        logits = unit @ head.prototypes.T / 0.07 + prior
-        loss = plain_contrast(unit, labels, 0.07) + F.cross_entropy(logits, labels)
+        features = backbone(inputs)
+        loss = head.loss(features, labels, inputs)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
