@@ -181,6 +181,11 @@ def test_archives_that_mean_harm_are_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("upcl.data.archives.MOST_BYTES", 3)
     with pytest.raises(UserError, match="unpacks to more than 3"):
         unpack(bad_tar(tmp_path / "big.tar.gz", tarfile.TarInfo("x/a"), b"12345"), root, "x")
+    monkeypatch.setattr("upcl.data.archives.TAR_OVERHEAD", 0)
+    with pytest.raises(
+        UserError, match="unpacks to more than 3"
+    ):  # said while the stream is read, before any header is
+        unpack(tmp_path / "big.tar.gz", root, "x")
     assert [p.name for p in root.iterdir()] == [".x.lock"]
     assert not (tmp_path / "escaped").exists()
 

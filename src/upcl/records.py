@@ -58,7 +58,7 @@ def describe(reading: Reading | None, task_sizes: Sequence[int]) -> dict[str, An
 
 def environment(device: torch.device, *, compiled: bool = False) -> dict[str, Any]:
     """Versions and machine, for whoever wants to know why two numbers differ."""
-    packages = ("upcl", "torch", "numpy", "scipy", "scikit-learn")
+    packages = ("upcl", "torch", "numpy", "scipy", "scikit-learn", "pillow")
     return {
         "python": platform.python_version(),
         **{name: version(name) for name in packages},

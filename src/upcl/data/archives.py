@@ -22,6 +22,8 @@ from rich.progress import Progress
 from ..errors import UserError
 
 MOST_BYTES = 400 * 10**9
+TAR_OVERHEAD = 10**8  # headers and padding of many small files
+MOST_TIMES, SMALL = 20, 10**8  # an archive of images unpacks to about its own size; small ones may to more
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,17 @@ def _members(archive: Path) -> Iterator[list[Member]]:
 def _check_stream(archive: Path) -> None:
     """Read a gzip file to its end, where its checksum is: tarfile would take a damaged header for the end."""
     if archive.name.endswith("gz"):
+        size = 0
         with gzip.open(archive) as stream:
-            while stream.read(1 << 24):
-                pass
+            while block := stream.read(1 << 24):
+                size += len(block)
+                _refuse_size(archive, size - TAR_OVERHEAD)
+
+
+def _refuse_size(archive: Path, size: int) -> None:
+    most = min(MOST_BYTES, max(SMALL, MOST_TIMES * archive.stat().st_size))
+    if size > most:
+        raise UserError(f"{archive} unpacks to more than {most:,} bytes: it was not unpacked")
 
 
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
@@ -87,8 +97,7 @@ def unpack(archive: Path, root: Path, folder: str) -> Path:
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts or "\\" in member.name:
                 raise UserError(f"{archive} wants to write outside of its folder ({member.name}): it was not unpacked")
-        if sum(member.size for member in members) > MOST_BYTES:
-            raise UserError(f"{archive} unpacks to more than {MOST_BYTES:,} bytes: it was not unpacked")
+        _refuse_size(archive, sum(member.size for member in members))
         with Progress(console=console, transient=True) as bar:
             for member in bar.track(members, description=f"unpacking {archive.name}"):
                 target = Path(aside) / member.name
