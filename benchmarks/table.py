@@ -113,13 +113,14 @@ def about(records: list[Record], seeds: tuple[int, ...]) -> str:
     recipes = [each["config"]["recipes"]["later"] for each in records]
     shared = {key: value for key, value in recipes[0].items() if all(recipe[key] == value for recipe in recipes)}
     told = {"epochs": "{} epochs a task", "schedule": "{} schedule", "lr": "rate {}", "batch_size": "batch {}"}
-    recipe = ", ".join(text.format(shared[key]) for key, text in told.items() if key in shared)
+    same = ", ".join(text.format(shared[key]) for key, text in told.items() if key in shared)
+    recipe = f"{same}, the same for every line" if same else "recipe and epochs as each line says"
     which = (
         f"seed {seeds[0]} (one seed)" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}: mean ± deviation"
     )
     return (
         f"`{record['data']}`, {len(record['task_sizes'])} tasks, {config['memory']} exemplars, class order "
-        f"{record['order_seed']}, {which}. Backbone `{config['backbone']}`; {recipe}, the same for every line; "
+        f"{record['order_seed']}, {which}. Backbone `{config['backbone']}`; {recipe}; "
         f"protocol `{record['protocol']}`, {environment['threads']} threads, torch {environment['torch']}."
     )
 
