@@ -32,6 +32,12 @@ def test_one_cycle_of_a_single_step_is_finite() -> None:
     assert Recipe(epochs=1, lr=0.1, schedule="one-cycle").rate(0, 0, 1) == pytest.approx(0.004)
 
 
+def test_few_images_make_smaller_batches() -> None:
+    recipe = Recipe(batch_size=64, least_steps=20)
+    assert [recipe.batch_for(num) for num in (10, 320, 1000, 1280, 50_000)] == [16, 16, 50, 64, 64]
+    assert Recipe(batch_size=64).batch_for(10) == 64
+
+
 def test_milestones_scale_with_the_epochs() -> None:
     recipes = Recipes(Recipe(epochs=200, milestones=(60, 120, 170)), Recipe(epochs=170, milestones=(80, 120, 150)))
     scaled = recipes.scaled(20)

@@ -205,8 +205,10 @@ def test_a_flipped_bit_in_an_archive_is_found(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is damaged"):
         unpack(tmp_path / "a.tar.gz", tmp_path, "x")
     assert not (tmp_path / "x").exists()
+    (tmp_path / ".unpacking-x-killed").mkdir()
     (tmp_path / "a.tar.gz").write_bytes(compressed)
     assert {p.name for p in unpack(tmp_path / "a.tar.gz", tmp_path, "x").iterdir()} == {"one", "two"}
+    assert not list(tmp_path.glob(".unpacking-*")), "what a kill left is cleaned up"
     assert unpack(tmp_path / "a.tar.gz", tmp_path, "x") == tmp_path / "x"  # as when another process was quicker
 
 

@@ -24,7 +24,7 @@ def matched_head(dim: int = 16) -> PrototypeHead:
 
 def test_old_prototypes_survive_growth_moves_copies_and_files() -> None:
     head = matched_head()
-    before = head.prototypes.clone()
+    before = head.vectors.clone()
     buffer = io.BytesIO()
     torch.save(head.state_dict(), buffer)
     buffer.seek(0)
@@ -34,12 +34,12 @@ def test_old_prototypes_survive_growth_moves_copies_and_files() -> None:
     moved = copy.deepcopy(head)
     moved.load_state_dict({name: value.clone() for name, value in moved.state_dict().items()})  # breaks every alias
     for other in (copy.deepcopy(head), copy.deepcopy(head).to(torch.float64).to(torch.float32), loaded, moved):
-        assert torch.equal(other.prototypes, before)
+        assert torch.equal(other.vectors, before)
         for num_new in (3, 1, 5):
             other.grow(num_new)
             other.follow(other.frame.flip(0), torch.arange(other.num_classes), 0.9)
             other.match(other.num_classes - num_new)
-            assert torch.equal(other.prototypes[:4], before), "matching new classes moved an old prototype"
+            assert torch.equal(other.vectors[:4], before), "matching new classes moved an old prototype"
 
 
 @settings(max_examples=25)
@@ -50,14 +50,14 @@ def test_prototypes_stay_orthonormal_and_old_ones_fixed(growth: list[int], seed:
     old = torch.empty(0, 32)
     for num_new in growth:
         head.grow(num_new)
-        assert torch.equal(head.prototypes[: len(old)], old)
+        assert torch.equal(head.vectors[: len(old)], old)
         labels = torch.randint(0, head.num_classes, (20,))
         head.follow(F.normalize(torch.randn(20, 32)), labels, 0.9)
         head.match(len(old))
         assert sorted(head.assignment.tolist()) == list(range(head.num_classes))
-        gram = head.prototypes @ head.prototypes.T
+        gram = head.vectors @ head.vectors.T
         assert torch.allclose(gram, torch.eye(head.num_classes), atol=2e-6)
-        old = head.prototypes.clone()
+        old = head.vectors.clone()
 
 
 def test_centroids_follow_the_moving_average_of_the_specification() -> None:
@@ -110,9 +110,9 @@ def test_cosine_head_scales_cosines() -> None:
     head = CosineHead(8)
     head.grow(3)
     assert float(head.sigma.detach()) == 1.0
-    assert float(head.weight.detach().abs().max()) <= 8**-0.5
+    assert float(head.vectors.detach().abs().max()) <= 8**-0.5
     with torch.no_grad():
         head.sigma.fill_(4.0)
     rows = torch.randn(6, 8)
-    wanted = 4 * F.cosine_similarity(rows[:, None], head.weight[None], dim=2)
+    wanted = 4 * F.cosine_similarity(rows[:, None], head.vectors[None], dim=2)
     assert torch.allclose(head(rows), wanted, atol=1e-6)

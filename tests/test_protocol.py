@@ -11,7 +11,7 @@ from upcl.config import read_order
 from upcl.core import Samples, Task
 from upcl.data import load_dataset
 from upcl.errors import UserError
-from upcl.protocol import Protocol, Tail, class_order, parse_order, split_classes
+from upcl.protocol import Protocol, Tail, class_order, parse_order, share_of, split_classes
 from upcl.runs import run
 
 
@@ -80,6 +80,10 @@ def test_validation_images_come_from_the_training_data_and_leave_it() -> None:
     assert len(train) == 60
     everything = {image.numpy().tobytes() for image in data.train.inputs}
     assert {image.numpy().tobytes() for image in torch.cat([train, held.inputs])} == everything
+
+
+def test_shares_are_not_lost_to_floats() -> None:
+    assert [share_of(100, share) for share in (0.29, 0.57, 0.1, 0.999)] == [29, 57, 10, 99]
 
 
 def test_long_tails_fall_by_the_factor() -> None:

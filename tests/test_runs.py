@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -260,7 +261,41 @@ def test_what_a_kill_leaves_is_cleaned_up(tmp_path: Path) -> None:
     (out / "checkpoints" / "task-0-stage-0.pt.partial").write_text("half")
     run("upcl", STREAM, out=out, resume=True, **QUICK)
     names = sorted(p.name for p in out.rglob("*") if p.is_file())
-    assert names == [".lock", "config.json", "events.jsonl", "record.json", "task-2.pt"]
+    assert names == [".lock", "config.json", "events.jsonl", "record.json", "sketch.npz", "task-2.pt"]
+
+
+def test_the_sketch_shows_what_the_record_counts(tmp_path: Path) -> None:
+    record = run("upcl", STREAM, out=tmp_path / "run", **QUICK)
+    with np.load(tmp_path / "run" / "sketch.npz", allow_pickle=False) as file:
+        drawn = dict(file)
+    num = len(record["classes"])
+    assert len(drawn["features"]) == len(drawn["labels"])
+    assert drawn["vectors"].shape == (num, drawn["features"].shape[1])
+    assert set(drawn["exemplar_labels"]) == set(range(num))
+    confusion = record["confusion"]["head"]
+    pairs = list(zip(drawn["error_labels"].tolist(), drawn["error_taken"].tolist(), strict=True))
+    assert pairs
+    assert all(label != taken and confusion[label][taken] > 0 for label, taken in pairs)
+    data = upcl.load_dataset(STREAM)
+    known = {bytes(image) for image in data.train.inputs.numpy().reshape(len(data.train), -1)}
+    assert all(image.tobytes() in known for image in drawn["exemplars"]), "thumbnails are the images themselves"
+
+
+def test_events_tell_which_prototype_each_new_class_owns(tmp_path: Path) -> None:
+    record = run("upcl", STREAM, out=tmp_path / "run", **QUICK)
+    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
+    for event in events:
+        assert sorted(event["assignment"]) == list(range(record["task_sizes"][event["task"]]))
+        assert -1 <= event["alignment"] <= 1
+    assert max(abs(value) for value in record["coherence"]) < 1e-5, "orthonormal"
+
+
+def test_accuracy_by_class_agrees_with_accuracy_by_task(tmp_path: Path) -> None:
+    record = run("icarl", STREAM, out=tmp_path / "run", **QUICK)
+    for reading in ("head", "nme"):
+        for row, by_task in zip(record["top1_by_class"][reading], record["top1_matrix"][reading], strict=True):
+            pairs = [sum(row[at : at + 2]) / 2 for at in range(0, len(row), 2)]
+            assert pairs == pytest.approx(by_task), "two classes a task, as many images in each"
 
 
 def test_a_resume_with_other_threads_is_noted(tmp_path: Path) -> None:

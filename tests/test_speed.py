@@ -88,7 +88,7 @@ def test_our_parts_equal_the_plain_ones() -> None:
         ours.follow(rows, labels, 0.9)
         ours.match(0)
         plain.match(rows, labels)
-        assert torch.equal(ours.prototypes, plain.prototypes)
+        assert torch.equal(ours.vectors, plain.prototypes)
 
 
 class Waits(TorchDispatchMode):

@@ -95,7 +95,7 @@ def fit(
     with _only_training(net, stage):
         for epoch in range(first_epoch, recipe.epochs):
             seed_all(*place, "epoch", epoch)
-            batches = _split(torch.randperm(len(data)).to(device), recipe.batch_size)
+            batches = _split(torch.randperm(len(data)).to(device), recipe.batch_for(len(data)))
             totals: dict[str, Tensor] = {}
             lr = recipe.lr
             ready = transform.batches(data.inputs, batches, device, augment=stage.augment)

@@ -3,19 +3,23 @@
 config.json                     what was asked for, resolved; its digest is the run's identity
 record.json                     what came out, rewritten after each task
 events.jsonl                    one line for each epoch: losses by name
+sketch.npz                      after the last task: what pictures of the model need
 checkpoints/task-T.pt           the state after task T
 checkpoints/task-T-stage-S.pt   a stage of the open task: after its last saved epoch, or finished
 """
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock, Timeout
+from torch import Tensor
 
 from .config import RunConfig, differences
 from .errors import CheckpointError, UserError
@@ -150,6 +154,11 @@ class RunFolder:
 
     def write_record(self, record: Mapping[str, Any]) -> None:
         write_json(self.path / "record.json", record)
+
+    def write_sketch(self, sketch: Mapping[str, Tensor]) -> None:
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **{name: value.numpy() for name, value in sketch.items()})
+        write_atomic(self.path / "sketch.npz", buffer.getbuffer())
 
     def finished_record(self) -> dict[str, Any] | None:
         """The record, if the run is over: it is not written again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import os
@@ -285,8 +286,9 @@ def _probe(config: RunConfig, dataset: Dataset) -> tuple[float, int]:
         method.start(make_setting(config, dataset, device))
         protocol = Protocol(dataset, config.task_sizes, config.order_seed)
         stage = next(iter(method.learn(protocol.task(0))))
-        recipe = stage.recipe.scaled(1)
-        some = stage.data[: PROBED_BATCHES * recipe.batch_size]
+        batch = stage.recipe.batch_for(len(stage.data))
+        recipe = dataclasses.replace(stage.recipe.scaled(1), batch_size=batch, least_steps=0)
+        some = stage.data[: PROBED_BATCHES * batch]
         short = Stage(stage.name, some, stage.losses, stage.params, recipe, stage.augment, stage.frozen)
         for _ in range(2):  # the first warms up
             start = time.perf_counter()

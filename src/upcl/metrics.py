@@ -21,6 +21,12 @@ def accuracy_by_task(hits: Tensor, totals: Tensor, task_sizes: Sequence[int]) ->
     return [accuracy(h, n) for h, n in zip(hits.split(sizes), totals.split(sizes), strict=True)]
 
 
+def accuracy_by_class(hits: Tensor, totals: Tensor) -> list[float | None]:
+    """Of each class; None for a class without images."""
+    pairs = zip(hits.tolist(), totals.tolist(), strict=True)
+    return [100 * hit / total if total else None for hit, total in pairs]
+
+
 def forgetting(matrix: AccuracyMatrix) -> float | None:
     """Mean over earlier tasks of (best accuracy before the last task - accuracy now); None after one task."""
     last = len(matrix) - 1

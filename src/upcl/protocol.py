@@ -103,12 +103,17 @@ class Tail:
         return [falling[k] for k in np.random.RandomState(self.seed).permutation(num_classes)]
 
 
+def share_of(num: int, share: float) -> int:
+    """Rounded down, but not because of how floats are stored: 0.29 of 100 are 29."""
+    return int(share * num + 1e-9)
+
+
 def thinned(samples: Samples, shares: Sequence[float]) -> Samples:
     """The first images of each class, as many as its share says and at least one."""
     keep = torch.zeros(len(samples), dtype=torch.bool)
     for k, share in enumerate(shares):
         members = (samples.labels == k).nonzero()[:, 0]
-        keep[members[: max(1, int(share * len(members)))]] = True
+        keep[members[: max(1, share_of(len(members), share))]] = True
     return samples[keep]
 
 
@@ -166,5 +171,5 @@ def _hold_out(labels: Tensor, fraction: float, seed: int) -> Tensor:
     order = torch.from_numpy(np.random.RandomState(seed).permutation(len(labels)))
     for label in labels.unique():
         members = order[labels[order] == label]
-        mask[members[: int(fraction * len(members))]] = True
+        mask[members[: share_of(len(members), fraction)]] = True
     return mask

@@ -27,6 +27,7 @@ class TaskResult:
 
     readings: dict[ReadingName, dict[str, Any] | None]
     imbalance: float | None
+    coherence: float | None
     exemplars: int
     seconds: float
     peak_memory_mb: float | None
@@ -47,6 +48,7 @@ def describe(reading: Reading | None, task_sizes: Sequence[int]) -> dict[str, An
     hits, totals, num_old = reading.confusion.diagonal(), reading.confusion.sum(1), sum(task_sizes[:-1])
     return {
         "top1": metrics.accuracy(hits, totals),
+        "top1_by_class": metrics.accuracy_by_class(hits, totals),
         "top1_by_task": metrics.accuracy_by_task(hits, totals, task_sizes),
         "top5": metrics.accuracy(reading.top5, totals),
         "top5_by_task": metrics.accuracy_by_task(reading.top5, totals, task_sizes),
@@ -109,10 +111,12 @@ def make_record(
         "top5": each(lambda rows: [row["top5"] for row in rows]),
         "top1_matrix": each(lambda rows: [row["top1_by_task"] for row in rows]),
         "top5_matrix": each(lambda rows: [row["top5_by_task"] for row in rows]),
+        "top1_by_class": each(lambda rows: [row["top1_by_class"] for row in rows]),
         "old": each(lambda rows: [row["old"] for row in rows]),
         "new": each(lambda rows: [row["new"] for row in rows]),
         "confusion": each(lambda rows: rows[-1]["confusion"]),
         "imbalance_ratio": [result.imbalance for result in results],
+        "coherence": [result.coherence for result in results],
         "exemplars": [result.exemplars for result in results],
         "seconds": [result.seconds for result in results],
         "peak_memory_mb": [result.peak_memory_mb for result in results],

@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .config import RunConfig, differences, find_method, make_request, resolve
 from .core import Stage, Task
 from .data import Dataset, load_dataset
 from .engine import EpochEnd, Selector, State, choose_device, fit, why_not_compiled
-from .evaluate import evaluate, head_accuracy
+from .evaluate import evaluate, head_accuracy, sketch
 from .folder import RunFolder
+from .frames import largest_cosine
 from .methods import MethodClass, Setting
 from .metrics import imbalance_ratio
 from .nets import Execution
@@ -240,10 +242,12 @@ class Run:
     def _finish(self, task: Task, seconds: float) -> None:
         """Evaluate and store the finished task."""
         sizes = self.config.task_sizes[: task.index + 1]
-        readings = evaluate(self.method, self.protocol.test(task.num_seen), task.num_seen)
+        test = self.protocol.test(task.num_seen)
+        readings = evaluate(self.method, test, task.num_seen)
         result = TaskResult(
             readings={name: describe(reading, sizes) for name, reading in readings.items()},
             imbalance=imbalance_ratio(self.method.counts),
+            coherence=_coherence(self.method.net.head.vectors),
             exemplars=len(self.method.memory.samples),
             seconds=seconds,
             peak_memory_mb=peak_mb(self.device),
@@ -251,6 +255,9 @@ class Run:
         self.results = [*(earlier.without_confusion() for earlier in self.results), result]
         rows = [r.to_json() for r in self.results]
         state = {"method": self.method.state(), "results": rows, "environment": self.environment, "notes": self.notes}
+        if task.index == len(self.protocol) - 1 and readings["head"]:
+            confusion = readings["head"].confusion
+            self.folder.write_sketch(sketch(self.method, test, task.num_old, task.num_seen, confusion))
         self.folder.save_task(task.index, state)
         if self.watch:
             head = result.readings["head"]
@@ -259,7 +266,8 @@ class Run:
 
     def _after_epoch(self, task: Task, stage: int, name: str, clock: Clock, end: EpochEnd) -> None:
         where = {"task": task.index, "stage": stage, "epoch": end.epoch}
-        self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses)})
+        watched = self.method.net.head.watched(task.num_old)
+        self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses), **watched})
         if self.folder.is_due:
             self._save_stage(task, stage, end.state(), clock, finished=False)
         if self.watch:
@@ -299,6 +307,10 @@ class Run:
             lost = "some have none" if budget.sharing == "exact" else f"from {slots + 1} classes on, none has any"
             notes.append(f"memory holds {slots} exemplars for {classes} classes: {lost}")
         return notes
+
+
+def _coherence(vectors: Tensor) -> float | None:
+    return largest_cosine(F.normalize(vectors.detach().cpu())) if len(vectors) > 1 else None
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:

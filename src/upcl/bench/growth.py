@@ -61,7 +61,7 @@ def loss_of(num_classes: int, dim: int, batch: int) -> Callable[[], tuple[Tensor
         unit = F.normalize(features)
         head.follow(unit.detach(), labels, 0.9)
         head.match(num_classes - NEW)
-        cosines = unit @ head.prototypes.T
+        cosines = unit @ head.vectors.T
         loss = supervised_contrast(unit, labels, 0.07) + prototype_contrast(cosines, labels, 0.07, log_prior(counts))
         return loss, features
 

@@ -89,8 +89,9 @@ def unpack(archive: Path, root: Path, folder: str) -> Path:
     with (
         filelock.FileLock(root / f".{folder}.lock"),
         _members(archive) as members,
-        tempfile.TemporaryDirectory(dir=root, prefix=".unpacking-") as aside,
     ):
+        for left in root.glob(f".unpacking-{folder}-*"):  # by a process that was killed: the lock is ours
+            shutil.rmtree(left)
         if (root / folder).is_dir():  # another process was quicker
             return root / folder
         for member in members:
@@ -98,13 +99,16 @@ def unpack(archive: Path, root: Path, folder: str) -> Path:
             if path.is_absolute() or ".." in path.parts or "\\" in member.name:
                 raise UserError(f"{archive} wants to write outside of its folder ({member.name}): it was not unpacked")
         _refuse_size(archive, sum(member.size for member in members))
-        with Progress(console=console, transient=True) as bar:
+        with (
+            tempfile.TemporaryDirectory(dir=root, prefix=f".unpacking-{folder}-") as aside,
+            Progress(console=console, transient=True) as bar,
+        ):
             for member in bar.track(members, description=f"unpacking {archive.name}"):
                 target = Path(aside) / member.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with member.open() as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file)
-        if not (Path(aside) / folder).is_dir():
-            raise UserError(f"{archive} does not hold the folder {folder}")
-        (Path(aside) / folder).rename(root / folder)
+            if not (Path(aside) / folder).is_dir():
+                raise UserError(f"{archive} does not hold the folder {folder}")
+            (Path(aside) / folder).rename(root / folder)
     return root / folder

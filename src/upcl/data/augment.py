@@ -137,6 +137,11 @@ class Transform:
         mean, std = _statistics(self.mean, self.std, images.device)
         return (images - mean) / std
 
+    def untest(self, inputs: Tensor) -> Tensor:
+        """The uint8 images behind inputs that `test` made."""
+        mean, std = _statistics(self.mean, self.std, inputs.device)
+        return ((inputs * std + mean) * 255).round().clamp(0, 255).to(torch.uint8)
+
 
 @lru_cache(maxsize=16)
 def _statistics(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> tuple[Tensor, Tensor]:

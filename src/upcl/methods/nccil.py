@@ -60,7 +60,7 @@ class NCCIL(Method[PrototypeHead]):
 
     def begin(self, task: Task) -> None:
         super().begin(task)
-        self.targets = self.net.head.prototypes
+        self.targets = self.net.head.vectors
         with torch.no_grad():
             embedded = self.net.projector(self.extract(task.train))
             labels = task.train.labels.to(embedded.device) - task.num_old

@@ -106,7 +106,7 @@ class UPCL(Margined[PrototypeHead]):
         feat = supervised_contrast(unit, batch.labels, self.tau, self_pair=self.supcon_self)
         losses = {"feat": (1 - past) * factor * base**self.task.index * feat}
         if batch.epoch * self.recipes.of(self.task).epochs >= self.proto_warmup * batch.epochs:
-            cosines = unit @ self.net.head.prototypes.T
+            cosines = unit @ self.net.head.vectors.T
             losses["proto"] = (1 - past) * prototype_contrast(
                 cosines, batch.labels, self.tau, self.margin_on(batch.labels, 1 / self.tau)
             )

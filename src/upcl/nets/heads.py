@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,8 +29,17 @@ class Head(nn.Module, ABC):
     def extend(self, num_new: int) -> None:
         """Make room for `num_new` classes behind the `num_classes` that are there."""
 
+    @property
+    @abstractmethod
+    def vectors(self) -> Tensor:
+        """A vector for each class in the space of the embeddings, in label order (C x dim)."""
+
     @abstractmethod
     def forward(self, embeddings: Tensor) -> Tensor: ...
+
+    def watched(self, num_old: int) -> dict[str, Any]:  # noqa: ARG002
+        """Plain values worth a look after each epoch, for the run's events."""
+        return {}
 
 
 class LinearHead(Head):
@@ -45,6 +55,10 @@ class LinearHead(Head):
         nn.init.kaiming_uniform_(rows, nonlinearity="linear")
         self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows]))
         self.bias = nn.Parameter(torch.cat([self.bias.detach(), self.bias.new_zeros(num_new)]))
+
+    @property
+    def vectors(self) -> Tensor:
+        return self.weight
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return F.linear(embeddings, self.weight, self.bias)
@@ -112,16 +126,16 @@ class CosineHead(Head):
             self.register_buffer("sigma", torch.tensor(sigma))
 
     @property
-    def weight(self) -> Tensor:
+    def vectors(self) -> Tensor:
         return torch.cat([self.old, self.new])
 
     def extend(self, num_new: int) -> None:
         rows = self.new.new_empty(num_new, self.dim).uniform_(-1, 1) / self.dim**0.5
-        self.old = nn.Parameter(self.weight.detach())
+        self.old = nn.Parameter(self.vectors.detach())
         self.new = nn.Parameter(rows)
 
     def cosines(self, embeddings: Tensor) -> Tensor:
-        return F.normalize(embeddings) @ F.normalize(self.weight).T
+        return F.normalize(embeddings) @ F.normalize(self.vectors).T
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return self.sigma * self.cosines(embeddings)
@@ -149,8 +163,8 @@ class PrototypeHead(Head):
         self.register_buffer("met", torch.empty(0, dtype=torch.bool))
 
     @property
-    def prototypes(self) -> Tensor:
-        """phi_k of each class, in label order (C x dim)."""
+    def vectors(self) -> Tensor:
+        """The prototype phi_k of each class."""
         return self.frame[self.assignment]
 
     def extend(self, num_new: int) -> None:
@@ -162,7 +176,16 @@ class PrototypeHead(Head):
         self.met = torch.cat([self.met, torch.zeros(num_new, dtype=torch.bool, device=device)])
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        return F.normalize(embeddings) @ self.prototypes.T
+        return F.normalize(embeddings) @ self.vectors.T
+
+    @torch.no_grad()
+    def watched(self, num_old: int) -> dict[str, Any]:
+        """Which prototype each new class owns, and how near their centroids are on the average (cosine)."""
+        near = (self.centroids * self.vectors).sum(1)[num_old:]
+        return {
+            "assignment": (self.assignment[num_old:] - num_old).tolist(),
+            "alignment": float(near.mean()),
+        }
 
     @torch.no_grad()
     def follow(self, unit: Tensor, labels: Tensor, decay: float) -> None:
