@@ -16,7 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"errors"},
     {"core", "seeding", "files", "usage", "profiling"},
-    {"frames", "losses", "metrics", "recipes", "published"},
+    {"frames", "losses", "metrics", "recipes", "published", "uniformity"},
     {"nets"},
     {"data", "memory"},
     {"methods"},
@@ -25,6 +25,7 @@ LAYERS = [
     {"records", "folder"},
     {"runs"},
     {"checks", "bench", "grid", "summaries"},
+    {"experiments"},
     {"report"},
     {"cli"},
 ]

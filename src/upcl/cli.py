@@ -6,9 +6,9 @@ import functools
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -17,6 +17,8 @@ from .errors import UpclError, UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from .grid import Place, Progress
 
 
 def _console(stderr: bool = False) -> Console:
@@ -113,6 +115,17 @@ def _split_set(pairs: tuple[str, ...]) -> dict[str, str]:
     return options
 
 
+def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that several commands share."""
+
+    def add_all(command: Callable[..., None]) -> Callable[..., None]:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return add_all
+
+
 _RUN_OPTIONS = (
     click.option("--data", help="Data set: `upcl datasets` lists them. [digits]"),
     click.option("--tasks", help="Number of tasks (5), or the classes of each (4,3,3). [the data set's]"),
@@ -138,13 +151,6 @@ _RUN_OPTIONS = (
 )
 
 
-def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say what to run."""
-    for add in reversed(_RUN_OPTIONS):
-        command = add(command)
-    return command
-
-
 def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, given: dict[str, Any]) -> dict[str, Any]:
     """One checked mapping from the config file and the options over it."""
     from dataclasses import asdict
@@ -168,7 +174,7 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
 
 @main.command()
 @click.argument("method", required=False)
-@run_options
+@with_options(*_RUN_OPTIONS)
 @click.option("--data-root", type=click.Path(path_type=Path), help="Folder with data sets. [$UPCL_DATA, else a cache]")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--out", type=click.Path(path_type=Path), help="The run's folder. [runs/METHOD-DATA-seedS]")
@@ -299,15 +305,37 @@ def check(path: Path, as_json: bool) -> None:
         console.print(part)
 
 
+_GRID_OPTIONS = (
+    click.option(
+        "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Runs at a time; they share the cores."
+    ),
+    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps."),
+    click.option("--data-root", type=click.Path(path_type=Path), help="Folder with data. [$UPCL_DATA, else a cache]"),
+    click.option("--dry-run", is_flag=True, help="Only list the runs, with time and disk estimated by a short probe."),
+)
+
+
+def _run_grid(rows: Sequence[Progress], place: Place, *, dry_run: bool) -> bool:
+    """Do what is left of a grid, or tell what it would take; whether nothing failed."""
+    from .grid import estimates, run_grid
+    from .report.terminal import estimate_table, live_grid
+
+    console = _console()
+    if dry_run:
+        console.print(estimate_table(rows, list(estimates(rows, place.data_root)), place.jobs))
+        return True
+    with live_grid(console, place.jobs) as show:
+        run_grid(rows, place, show)
+    failed = [row for row in rows if row.status == "failed"]
+    for row in failed:
+        click.echo(f"error: {row.job.name}: {row.error}", err=True)
+    return not failed
+
+
 @main.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs. [runs/NAME of the file]")
-@click.option(
-    "--jobs", type=click.IntRange(1), default=1, show_default=True, help="Runs at a time; they share the cores."
-)
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
-@click.option("--data-root", type=click.Path(path_type=Path), help="Folder with data sets. [$UPCL_DATA, else a cache]")
-@click.option("--dry-run", is_flag=True, help="Only list the runs, with time and disk estimated by a short probe.")
+@with_options(*_GRID_OPTIONS)
 @told_plainly
 def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path | None, dry_run: bool) -> None:
     """Run every combination that FILE (YAML) lists: methods, data sets, memories, seeds.
@@ -321,21 +349,64 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
       method: [icarl, upcl]
       seed: [0, 1, 2]
     """
-    from .grid import Place, estimates, prepare, read_grid, run_grid
-    from .report.terminal import estimate_table, live_grid
+    from .grid import Place, prepare, read_grid
 
-    console, asked = _console(), read_grid(file)
+    asked = read_grid(file)
     place = Place(out or Path("runs") / file.stem, jobs, device, data_root)
-    console.print(f"{asked.title}: {len(asked.jobs)} runs. {asked.about}".rstrip(), markup=False)
-    rows = prepare(asked, place.out, data_root)
-    if dry_run:
-        console.print(estimate_table(rows, list(estimates(rows, data_root)), jobs))
+    _console().print(f"{asked.title}: {len(asked.jobs)} runs. {asked.about}".rstrip(), markup=False)
+    if not _run_grid(prepare(asked, place.out, data_root), place, dry_run=dry_run):
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("name", required=False)
+@click.option("--list", "listed", is_flag=True, help="List the experiments and what each is.")
+@click.option("--scale", type=click.Choice(["full", "quick"]), default="quick", show_default=True)
+@click.option("--data", default="builtin", show_default=True, help="What quick runs on: builtin, or cifar100.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@with_options(*_GRID_OPTIONS)
+@told_plainly
+def reproduce(
+    name: str | None,
+    listed: bool,
+    scale: Literal["full", "quick"],
+    data: str,
+    out: Path,
+    jobs: int,
+    device: str,
+    data_root: Path | None,
+    dry_run: bool,
+) -> None:
+    """Run the paper's experiment NAME and write its page beside the published numbers.
+
+    `full` is the paper's setting; `quick` is the same experiment shrunk. Experiments with one --out share runs, and the
+    same command goes on after Ctrl-C or a crash. NAME may be `all`.
+
+    \b
+    upcl reproduce --list
+    upcl reproduce ablation --jobs 2
+    upcl reproduce ablation --data cifar100 --jobs 2 --out results
+    """
+    from . import experiments
+    from .grid import Place, prepare
+    from .uniformity import measure_all
+
+    console = _console()
+    if listed or name is None:
+        for each in experiments.names():
+            console.print(f"[bold]{each}[/bold]", experiments.about(each), soft_wrap=True)
         return
-    with live_grid(console, jobs) as show:
-        run_grid(rows, place, show)
-    if failed := [row for row in rows if row.status == "failed"]:
-        for row in failed:
-            click.echo(f"error: {row.job.name}: {row.error}", err=True)
+    place, whole = Place(out / "runs", jobs, device, data_root), True
+    for each in experiments.names() if name == "all" else [name]:
+        asked = experiments.load(each, scale, data)
+        console.rule(f"{asked.title} ({asked.scale})")
+        if asked.prototypes and not dry_run:
+            for found in measure_all(out / f"{each}-{asked.scale}.jsonl", **vars(asked.prototypes)):
+                console.print(f"{found.num} prototypes, {found.generator}: {found.mean:.4f}")
+        if asked.grid:
+            rows = prepare(asked.grid, place.out, data_root, shared=True)
+            whole = _run_grid(rows, place, dry_run=dry_run) and whole
+    if not whole:
         sys.exit(1)
 
 
@@ -415,7 +486,7 @@ def show(method: str) -> None:
 
 @main.command()
 @click.argument("method", required=False)
-@run_options
+@with_options(*_RUN_OPTIONS)
 @click.option("--kills", default=3, show_default=True, help="How often the run is killed on its way.")
 @told_plainly
 def verify_resume(method: str | None, pairs: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:

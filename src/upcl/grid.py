@@ -44,6 +44,7 @@ class Job:
 
     name: str
     request: Request
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,8 +114,11 @@ def _dataset(spec: str, root: Path | None) -> Dataset:
     return load_dataset(spec, root)
 
 
-def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[Progress]:
-    """Resolve every run before any starts. What cannot be resolved has failed; what is there already is done."""
+def prepare(grid: Grid, out: Path, data_root: Path | None, *, shared: bool = False) -> list[Progress]:
+    """Resolve every run before any starts. What cannot be resolved has failed; what is there already is done.
+
+    `shared` names folders by what is run, so that grids with one `out` share the runs that they have in common.
+    """
     rows = []
     for job in grid.jobs:
         row = Progress(job, out / job.name)
@@ -124,6 +128,9 @@ def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[Progress]:
         except UpclError as error:
             row.status, row.error = "failed", str(error)
             continue
+        if shared:
+            name = f"{_slug('method', row.config.method)}-seed{row.config.seed}-{row.config.digest()[:8]}"
+            row.job, row.folder = Job(name, job.request, f"{job.name} ({name[-8:]})"), out / name
         row.record = _finished(row)
         if row.record:
             row.status, row.share = "done before", 1.0

@@ -142,7 +142,7 @@ def grid_table(rows: Sequence[GridRow], jobs: int) -> Table:
     for row in rows:
         figures = both(row.record["a_last"]) if row.record else ["", ""]
         time = str(timedelta(seconds=round(row.seconds))) if row.seconds else ""
-        table.add_row(escape(row.job.name), row.status, f"{row.share:.0%}", time, *figures)
+        table.add_row(escape(row.job.label or row.job.name), row.status, f"{row.share:.0%}", time, *figures)
     return table
 
 
@@ -161,7 +161,7 @@ def live_grid(console: Console, jobs: int) -> Iterator[Callable[[Sequence[GridRo
             for row in rows:
                 if last.get(row.job.name) != row.status:
                     last[row.job.name] = row.status
-                    console.print(f"{row.job.name}: {row.status}", markup=False, soft_wrap=True)
+                    console.print(f"{row.job.label or row.job.name}: {row.status}", markup=False, soft_wrap=True)
 
         yield show
     if shown:
@@ -183,7 +183,7 @@ def estimate_table(rows: Sequence[GridRow], estimates: Sequence[Estimate | None]
             if estimate is None
             else [str(timedelta(seconds=round(estimate.seconds))), f"{estimate.disk / 1e6:.0f} MB"]
         )
-        table.add_row(escape(row.job.name), row.error or row.status, *told)
+        table.add_row(escape(row.job.label or row.job.name), row.error or row.status, *told)
     return table
 
 

@@ -1,0 +1,142 @@
+"""The experiments of the paper by name: each is a file in configs/paper with its grids and what the paper got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import yaml
+
+from . import published
+from .errors import UserError, unknown
+from .grid import Grid, make_grid
+from .records import Record
+
+Scale = Literal["full", "quick"]
+Shows = Literal["table", "curves", "delta", "memory", "imbalance", "confusion", "tsne", "uniformity"]
+
+KEYS = ("title", "claim", "setting", "shows", "full", "quick", "quick-cifar100")
+PARTS = ("same", "vary", "beside", "prototypes")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Which published table stands beside ours, and which of its cells a shrunk run stands for."""
+
+    table: Literal["main", "memory", "ablation", "lambda"]
+    data: str | None = None
+    tasks: int | None = None
+    memory: Mapping[int, int] | None = None
+
+    def theirs(self, record: Record) -> tuple[float, float | None] | None:
+        """The paper's A_last and A_avg of this run; None where it prints none."""
+        if self.table == "ablation":
+            return published.ablation().get(record["method"])
+        if self.table == "lambda":
+            return published.lambda_1().get(record["config"]["options"]["lambda_1"])
+        memory = record["config"]["memory"]
+        if not str(memory).isdigit():
+            return None
+        data = self.data or record["data"].partition(":")[0]
+        tasks = self.tasks or len(record["task_sizes"])
+        exemplars = (self.memory or {}).get(int(memory), int(memory))
+        for cell in published.main() if self.table == "main" else published.memory():
+            if (cell.setting, cell.method) == ((data, tasks, exemplars), record["method"]):
+                return cell.a_last, cell.a_avg
+        return None
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """What the uniformity experiment draws: so many prototypes of each generator, so often."""
+
+    dim: int
+    numbers: tuple[int, ...]
+    draws: int
+    energy_draws: int
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment at one scale: runs (or prototypes) to make, and how to look at them."""
+
+    name: str
+    scale: str
+    title: str
+    claim: str
+    setting: str
+    shows: tuple[Shows, ...]
+    grid: Grid | None
+    prototypes: Prototypes | None
+    beside: Beside | None
+
+
+def _folder() -> Any:
+    return files(__package__) / "configs" / "paper"
+
+
+@cache
+def names() -> tuple[str, ...]:
+    return tuple(sorted(path.name.removesuffix(".yaml") for path in _folder().iterdir() if path.name.endswith(".yaml")))
+
+
+def _text(name: str) -> str:
+    if name not in names():
+        raise unknown("experiment", name, names())
+    text: str = (_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+    return text
+
+
+def about(name: str) -> str:
+    """The first lines of the file: what it is, what the paper got, how long it takes."""
+    lines = []
+    for line in _text(name).splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").strip())
+    return " ".join(lines)
+
+
+def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment:
+    """The experiment at this scale; `data` chooses what a quick one runs on: built-in data or cifar100."""
+    content = yaml.safe_load(_text(name))
+    if data not in ("builtin", "cifar100"):
+        raise unknown("data of quick experiments", data, ["builtin", "cifar100"])
+    if data != "builtin" and scale == "full":
+        raise UserError("--data chooses what --scale quick runs on; --scale full runs on the paper's own data")
+    key = scale if data == "builtin" else f"{scale}-{data}"
+    if key not in content:
+        raise UserError(f"{name} has no quick form on {data}: leave --data out")
+    for found in (*content, *content[key]):
+        if found not in (*KEYS, *PARTS):
+            raise unknown(f"key of {name}.yaml", found, (*KEYS, *PARTS))
+    part = content[key]
+    grid = None
+    if "vary" in part:
+        told = {"title": content["title"], "same": part.get("same"), "vary": part["vary"]}
+        grid = make_grid(told, f"{name}.yaml")
+    return Experiment(
+        name=name,
+        scale=key,
+        title=content["title"],
+        claim=content["claim"],
+        setting=content["setting"],
+        shows=tuple(content["shows"]),
+        grid=grid,
+        prototypes=_prototypes(part["prototypes"]) if "prototypes" in part else None,
+        beside=Beside(**part["beside"]) if "beside" in part else None,
+    )
+
+
+def _prototypes(part: Mapping[str, Any]) -> Prototypes:
+    return Prototypes(**{**part, "numbers": tuple(part["numbers"])})
+
+
+def with_cifar100() -> Iterator[str]:
+    """Names of the experiments that have a quick form on CIFAR-100."""
+    for name in names():
+        if "quick-cifar100" in yaml.safe_load(_text(name)):
+            yield name
