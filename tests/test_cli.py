@@ -103,15 +103,17 @@ def test_mistakes_in_a_config_file_are_named(text: str, message: str, tmp_path: 
     assert "Traceback" not in done.stderr
 
 
-def test_demo_shows_that_upcl_is_far_ahead(tmp_path: Path) -> None:
+def test_demo_shows_who_remembers(tmp_path: Path) -> None:
     done = upcl("demo", "--out", "demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "forgets" in done.stdout
     heads = {}
     for name in ("finetune", "icarl", "upcl"):
         heads[name] = json.loads((tmp_path / "demo" / name / "record.json").read_text())["a_last"]["head"]
-    assert heads["upcl"] >= 70
-    assert heads["upcl"] >= 30 + max(heads["icarl"], heads["finetune"])
+    assert heads["upcl"] >= 80
+    assert heads["upcl"] >= 30 + heads["finetune"]
+    assert "demo/demo.html" in done.stdout.replace("\n", "")
+    assert "Demo: ten handwritten digits" in (tmp_path / "demo" / "demo.html").read_text()
 
 
 def test_divergence_exits_with_1_and_keeps_what_was_written(tmp_path: Path) -> None:

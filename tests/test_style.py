@@ -24,7 +24,7 @@ LAYERS = [
     {"config"},
     {"records", "folder"},
     {"runs"},
-    {"checks", "bench", "grid", "summaries"},
+    {"checks", "bench", "grid", "summaries", "trackers"},
     {"experiments"},
     {"report"},
     {"cli"},

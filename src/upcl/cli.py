@@ -76,33 +76,40 @@ def main() -> None:
 
 @main.command()
 @click.option("--seed", default=0, show_default=True, help="Drives initialisation and sampling.")
-@click.option("--out", type=click.Path(path_type=Path), help="Keep the three runs in this folder.")
+@click.option("--out", type=click.Path(path_type=Path), help="Keep the runs in this folder, and the page. [runs]")
 @told_plainly
 def demo(seed: int, out: Path | None) -> None:
     """Finetune, iCaRL and UPCL on real handwritten digits: 5 tasks of 2 classes, 20 exemplars in all."""
-    from .report.terminal import progress_of, summary, title_of
+    from .report.content import of_runs
+    from .report.reading import read_runs
+    from .report.terminal import progress_of, summary
+    from .report.writing import can_write, write_page
     from .runs import run
+    from .summaries import title_of
 
     console = _console()
     console.print("Ten handwritten digits arrive two at a time; 20 old images may be kept. Which method remembers?")
-    records = []
     with tempfile.TemporaryDirectory() as temporary:
-        folder = out or Path(temporary)
+        folder, records = out or Path(temporary), []
         for name in ("finetune", "icarl", "upcl"):
             with progress_of(console, name) as watch:
-                folder_of = folder / name
-                records.append(
-                    run(name, "digits", tasks=5, memory="20", seed=seed, out=folder_of, resume=True, watch=watch)
-                )
-    console.print(
-        summary(records, f"digits: 5 tasks, 20 exemplars, seed {seed} (one seed); percent of the test images")
-    )
+                kept = folder / name
+                records.append(run(name, "digits", tasks=5, memory="20", seed=seed, out=kept, resume=True, watch=watch))
+        page = (out or Path("runs")) / "demo.html"
+        if can_write():
+            runs = read_runs([folder / name for name in ("finetune", "icarl", "upcl")])
+            write_page(of_runs(runs, "Demo: ten handwritten digits, two at a time"), page)
+    told = f"digits: 5 tasks, 20 exemplars, seed {seed} (one seed); percent of the test images"
+    console.print(summary(records, told))
     right = {title_of(record): record["a_last"]["head"] for record in records}
     console.print(
         f"After the last task UPCL's head names {right['UPCL']:.0f} of 100 unseen images of all ten digits right, "
         f"iCaRL's, with the same 20 exemplars, {right['iCaRL']:.0f}, and Finetune's {right['Finetune']:.0f}."
     )
-    console.print("This is after 15 quick epochs a task; with 100 of its own iCaRL catches up (docs/parity.md).")
+    if can_write():
+        console.print(f"curves, maps and pictures: {page}", soft_wrap=True, markup=False)
+    else:
+        console.print("a page with curves, maps and pictures needs more packages: README, Install", markup=False)
 
 
 def _split_set(pairs: tuple[str, ...]) -> dict[str, str]:
@@ -181,6 +188,7 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--compile", "compiled", is_flag=True, help="Compile the backbone: faster steps after a minute or so.")
 @click.option("--profile", is_flag=True, help="Trace a few steps (Chrome format) and print where the time goes.")
+@click.option("--track", multiple=True, metavar="NAME", help="Also write to tensorboard, mlflow or wandb; repeat.")
 @click.option("--save-seconds", type=float, default=30, show_default=True, help="Between checkpoints within a task.")
 @told_plainly
 def train(
@@ -193,6 +201,7 @@ def train(
     resume: bool,
     compiled: bool,
     profile: bool,
+    track: tuple[str, ...],
     save_seconds: float,
     **given: Any,
 ) -> None:
@@ -203,28 +212,32 @@ def train(
     upcl train icarl --data synthetic:classes=100 --memory 5/class --set temperature=4
     upcl train upcl --data digits --set margin=none --set recipe.lr=0.05 --out runs/no-margin
     """
+    from .grid import end_with_the_grid
     from .profiling import Profile
     from .report.terminal import by_task, profile_tables, progress_of
     from .runs import run
+    from .trackers import together, tracked
 
+    end_with_the_grid()
     values = _request(method, pairs, config, given)
     if out is None:
         parts = (values["method"], values["data"], f"seed{values['seed']}")
         out = Path("runs") / "-".join(re.sub(r"[^\w.=,+]+", "_", part) for part in parts)
     console = _console()
     traced = Profile(out) if profile else None
-    with progress_of(_console(stderr=True), values["method"]) as watch:
+    with progress_of(_console(stderr=True), values["method"]) as bar, tracked(track, out) as tracking:
         record = run(
             **values,
             out=out,
             resume=resume,
             device=device,
             data_root=data_root,
-            watch=watch,
+            watch=together(bar, tracking.watch),
             save_seconds=save_seconds,
             compiled=compiled,
             profile=traced,
         )
+        tracking.finish(record)
     console.print(by_task(record))
     for reading in ("head", "nme"):
         if record["a_last"][reading] is not None:
@@ -389,6 +402,10 @@ def reproduce(
     """
     from . import experiments
     from .grid import Place, prepare
+    from .report.content import of_experiment
+    from .report.reading import read_runs
+    from .report.terminal import as_rich
+    from .report.writing import can_write, write_page
     from .uniformity import measure_all
 
     console = _console()
@@ -398,16 +415,65 @@ def reproduce(
         return
     place, whole = Place(out / "runs", jobs, device, data_root), True
     for each in experiments.names() if name == "all" else [name]:
-        asked = experiments.load(each, scale, data)
+        asked, distances = experiments.load(each, scale, data), []
         console.rule(f"{asked.title} ({asked.scale})")
         if asked.prototypes and not dry_run:
             for found in measure_all(out / f"{each}-{asked.scale}.jsonl", **vars(asked.prototypes)):
                 console.print(f"{found.num} prototypes, {found.generator}: {found.mean:.4f}")
-        if asked.grid:
-            rows = prepare(asked.grid, place.out, data_root, shared=True)
-            whole = _run_grid(rows, place, dry_run=dry_run) and whole
+                distances.append(found)
+        rows = prepare(asked.grid, place.out, data_root, shared=True) if asked.grid else []
+        whole = _run_grid(rows, place, dry_run=dry_run) and whole
+        if dry_run:
+            continue
+        done = [row.folder for row in rows if row.record]
+        content = of_experiment(asked, read_runs(done), distances)
+        for table in content.tables:
+            console.print(as_rich(table))
+        if can_write():
+            page = write_page(content, out / f"{each}-{asked.scale}.html")
+            console.print(f"page: {page}", soft_wrap=True, markup=False)
     if not whole:
         sys.exit(1)
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="File (for pictures: folder). [report.html]")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["html", "md", "csv", "latex", "json", "png", "svg", "pdf"]),
+    default="html",
+    show_default=True,
+    help="A page; the tables alone; or the figures, a file each.",
+)
+@click.option("--title", default="Runs", show_default=True)
+@told_plainly
+def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> None:
+    """Show the runs in PATH... (folders of runs, or folders that hold some) on one self-contained page.
+
+    \b
+    upcl report runs -o report.html
+    upcl report runs/upcl-digits-seed0 runs/icarl-digits-seed0 --format md
+    upcl report runs --format svg -o figures
+    """
+    from .files import write_atomic
+    from .report.content import of_runs
+    from .report.reading import read_runs
+    from .report.writing import PICTURES, table_text, write_figures, write_page
+
+    content, written = of_runs(read_runs(paths), title), []
+    if kind == "html":
+        written.append(write_page(content, out or Path("report.html")))
+    elif kind in PICTURES:
+        written += write_figures(content, out or Path("figures"), kind)
+    elif out:
+        write_atomic(out, table_text(content, kind).encode(errors="replace"))
+        written.append(out)
+    else:
+        click.echo(table_text(content, kind), nl=False)
+    for path in written:
+        click.echo(f"written: {path}")
 
 
 @main.command()

@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ POLL_SECONDS = 0.5
 STOP_SECONDS = 20.0
 PROBED_BATCHES = 2
 TEACHER = 1.4  # of a step, with a teacher's forward
+TIED = "UPCL_ENDS_WITH_ITS_GRID"
 KEYS = ("title", "about", "same", "vary")
 
 Status = Literal["waiting", "running", "done", "done before", "failed", "stopped"]
@@ -185,14 +187,25 @@ def _start(row: Progress, place: Place) -> None:
     request = requests / f"{row.job.name}.yaml"
     request.write_text(yaml.safe_dump(json.loads(json.dumps(asked)), sort_keys=False))
     threads = max(1, (os.cpu_count() or 1) // place.jobs)
-    env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+    env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", TIED: "yes"}
     words = ["train", "--config", str(request), "--out", str(row.folder), "--resume", "--device", place.device]
     words += ["--data-root", str(place.data_root)] if place.data_root else []
     with (logs / f"{row.job.name}.log").open("wb") as log:
         row.process = subprocess.Popen(
-            [sys.executable, "-m", "upcl", *words], stdout=log, stderr=log, env=env, start_new_session=True
+            [sys.executable, "-m", "upcl", *words],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=env,
+            start_new_session=True,
         )
     row.status, row.started = "running", time.monotonic()
+
+
+def end_with_the_grid() -> None:
+    """In a run that a grid started: end when the grid does, however it ends. A run can be stopped at any moment."""
+    if os.environ.get(TIED):
+        threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
 
 
 def _look(row: Progress) -> None:
@@ -201,6 +214,7 @@ def _look(row: Progress) -> None:
     row.share = _share(row.folder, row.config)
     if row.process.poll() is None:
         return
+    row.process.communicate()  # closes the pipe
     row.record = _finished(row)
     row.status, row.share = ("done", 1.0) if row.record else ("failed", row.share)
     if not row.record:
@@ -234,7 +248,7 @@ def _stop(rows: Sequence[Progress]) -> None:
             row.process.wait(max(0.1, until - time.monotonic()))
         except subprocess.TimeoutExpired:
             row.process.kill()
-            row.process.wait()
+        row.process.communicate()
         row.status = "stopped"
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from scipy import stats
 
 from .evaluate import ReadingName
+from .methods import METHODS, VARIANTS
 from .records import Record
 
 Figure = Literal["a_last", "a_avg", "forgetting"]
@@ -44,11 +45,6 @@ class Estimate:
     half_width: float | None
     num: int
 
-    def __str__(self) -> str:
-        if self.half_width is None:
-            return f"{self.mean:.1f} (one seed)"
-        return f"{self.mean:.1f} ± {self.half_width:.1f}"
-
 
 def estimate(values: Sequence[float]) -> Estimate:
     """Student's t interval of the mean: honest for the few seeds that people run."""
@@ -65,10 +61,6 @@ class Paired:
 
     difference: Estimate
     p_value: float | None
-
-    def __str__(self) -> str:
-        told = "" if self.p_value is None else f", p = {self.p_value:.3f}"
-        return f"{self.difference.mean:+.1f} over {self.difference.num} pairs{told}"
 
 
 def paired(ours: Sequence[Record], theirs: Sequence[Record], figure: Figure, reading: ReadingName) -> Paired | None:
@@ -91,22 +83,47 @@ def _draw(record: Record) -> tuple[Any, ...]:
     return record["seed"], record["order_seed"], tuple(record["config"]["order"] or ())
 
 
+def title_of(record: Record) -> str:
+    """A method's title; a method from outside of the package has its own name only."""
+    name: str = record["method"]
+    if name in VARIANTS:
+        return VARIANTS[name].title
+    return METHODS[name].title if name in METHODS else name
+
+
+def by_setting(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Runs on the same data in the same tasks, under a title that says so."""
+    settings: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        sizes = record["task_sizes"]
+        told = f"{len(sizes)} tasks" if len(set(sizes)) == 1 else f"tasks of {', '.join(map(str, sizes))}"
+        settings[f"{record['data']}, {told}"].append(record)
+    return dict(settings)
+
+
 def by_line(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Runs that differ only in seed and class order, under a name that says what distinguishes them from the others.
 
-    A method whose options differ between the runs is named with the options that do.
+    A method whose configs differ between the runs is named with what does: its options, the memory, and so on.
     """
     methods: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         methods[record["method"]].append(record)
-    lines: dict[str, list[Record]] = defaultdict(list)
-    for name, runs in methods.items():
-        options = [run["config"]["options"] for run in runs]
-        differing = [key for key in options[0] if any(each.get(key) != options[0][key] for each in options)]
-        for run in runs:
-            told = ", ".join(f"{key}={run['config']['options'][key]}" for key in differing)
-            lines[f"{name} ({told})" if told else name].append(run)
-    return dict(lines)
+    known = [*METHODS, *VARIANTS]
+    lines: dict[str, list[Record]] = {}
+    for _, runs in sorted(methods.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known)):
+        told = [_words(run["config"]) for run in runs]
+        differing = [key for key in told[0] if any(each.get(key) != told[0][key] for each in told)]
+        for run, words in zip(runs, told, strict=True):
+            extra = ", ".join(f"{key}={words[key]}" for key in differing)
+            lines.setdefault(f"{title_of(run)} ({extra})" if extra else title_of(run), []).append(run)
+    return lines
+
+
+def _words(config: Mapping[str, Any]) -> dict[str, str]:
+    """What distinguishes one line from another, by name."""
+    told = {key: str(_told(config, key)) for key in PROTOCOL if key != "order"}
+    return {**{key: str(value) for key, value in config["options"].items()}, **told}
 
 
 def disagreements(records: Sequence[Record]) -> dict[str, list[Any]]:
@@ -124,6 +141,10 @@ def disagreements(records: Sequence[Record]) -> dict[str, list[Any]]:
 
 
 def _told(config: Mapping[str, Any], key: str) -> Any:
+    if key == "memory":
+        return config[key] if "/" in config[key] else f"{config[key]} in all"
     if key != "recipes":
         return config[key]
-    return [f"{part['epochs']} epochs, batch {part['batch_size']}" for part in config["recipes"].values()]
+    kept = {name: {k: v for k, v in part.items() if v} for name, part in config[key].items()}
+    first, later = (", ".join(f"{k} {v}" for k, v in part.items()) for part in kept.values())
+    return first if first == later else f"first: {first}; later: {later}"

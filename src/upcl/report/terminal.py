@@ -25,12 +25,14 @@ from ..data.health import Health
 from ..evaluate import READINGS
 from ..grid import Estimate, seconds_left
 from ..grid import Progress as GridRow
-from ..methods import METHODS, VARIANTS, MethodClass
+from ..methods import MethodClass
 from ..profiling import Trace
 from ..published import Finding
 from ..records import Record
 from ..runs import Progress as Step
 from ..runs import Watch
+from ..summaries import title_of
+from .tables import Table as Results
 
 SHOWN = 20  # files of each kind of trouble
 
@@ -42,14 +44,6 @@ def number(value: float | None) -> str:
 def both(figure: dict[str, float | None]) -> list[str]:
     """Cells of a figure's two readings."""
     return [number(figure[name]) for name in READINGS]
-
-
-def title_of(record: Record) -> str:
-    """A method's title; a method from outside of the package has its own name only."""
-    name: str = record["method"]
-    if name in VARIANTS:
-        return VARIANTS[name].title
-    return METHODS[name].title if name in METHODS else name
 
 
 def summary(records: Sequence[Record], title: str) -> Table:
@@ -130,6 +124,16 @@ def describe_fields(cls: type[Any]) -> Iterator[Padding]:
         yield Padding(about.get("meaning", ""), (0, 0, 0, 6))
         if about.get("source"):
             yield Padding(f"[dim]source: {about['source']}[/dim]", (0, 0, 0, 6))
+
+
+def as_rich(results: Results) -> Table:
+    """A table of results, with its notes below."""
+    table = Table(title=escape(results.title), caption=escape("\n".join(results.notes)))
+    for place, column in enumerate(results.columns):
+        table.add_column(column, justify="right" if place else "left")
+    for row in results.rows:
+        table.add_row(*(escape(f"{cell.text}\n{cell.small}" if cell.small else cell.text) for cell in row))
+    return table
 
 
 def grid_table(rows: Sequence[GridRow], jobs: int) -> Table:

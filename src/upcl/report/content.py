@@ -1,0 +1,282 @@
+"""What a report says, in order: tables, figures and pictures of runs, with a sentence to each."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from PIL import Image
+
+from ..experiments import Experiment
+from ..summaries import by_setting, title_of
+from ..uniformity import Distance
+from . import figures, tables
+from .charts import Chart
+from .commands import command_of
+from .figures import Lines, lines_of
+from .reading import StoredRun
+from .tables import Table
+
+MAPPED = 8  # lines of which a feature map is made: each takes seconds
+GALLERY_CLASSES = 40
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small image as a data address, with words for those who do not see it."""
+
+    source: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Rows of pictures, each with a name."""
+
+    rows: tuple[tuple[str, tuple[Picture, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """One thing to look at."""
+
+    key: str
+    title: str
+    about: str
+    tables: tuple[Table, ...] = ()
+    charts: tuple[Chart, ...] = ()
+    galleries: tuple[Gallery, ...] = ()
+    lines: tuple[tuple[str, str], ...] = ()
+    chapter: str = ""
+
+
+@dataclass(frozen=True)
+class Content:
+    """A whole report."""
+
+    title: str
+    about: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def chapters(self) -> list[tuple[str, list[Section]]]:
+        """The sections by the setting that they are about."""
+        return [(name, list(group)) for name, group in groupby(self.sections, key=lambda section: section.chapter)]
+
+    @property
+    def tables(self) -> list[Table]:
+        return [table for section in self.sections for table in section.tables]
+
+    @property
+    def charts(self) -> list[Chart]:
+        return [chart for section in self.sections for chart in section.charts]
+
+
+def of_runs(runs: Sequence[StoredRun], title: str = "Runs") -> Content:
+    """A report on any runs, one chapter for each data set and split into tasks."""
+    return Content(title, (_counted(runs),), tuple(_chapters(runs, None)))
+
+
+def of_experiment(asked: Experiment, runs: Sequence[StoredRun], distances: Sequence[Distance] = ()) -> Content:
+    """The report on one experiment of the paper: what it is about first."""
+    scale = "The paper's setting." if asked.scale == "full" else f"Shrunk ({asked.scale}), not the paper's setting."
+    about = [f"The paper claims: {asked.claim}", f"The paper's setting: {asked.setting}.", f"Here: {scale}"]
+    about += [setting_of(some) for _, some in _by_setting(runs)]
+    sections = list(_chapters(runs, asked))
+    if distances:
+        about.append(_drawn(distances))
+        chart = tuple(figures.uniformity(distances))
+        sections.insert(0, Section("uniformity", "Uniformity", "Line: mean over draws; band: their range.", (), chart))
+    return Content(asked.title, tuple(about), tuple(sections))
+
+
+def _counted(runs: Sequence[StoredRun]) -> str:
+    seeds = sorted({run.record["seed"] for run in runs})
+    return f"{len(runs)} runs; seeds {', '.join(map(str, seeds))}."
+
+
+def _drawn(distances: Sequence[Distance]) -> str:
+    draws = {d.generator: d.draws for d in distances}
+    return "Draws: " + ", ".join(f"{name} {num}" for name, num in draws.items()) + "."
+
+
+def setting_of(runs: Sequence[StoredRun]) -> str:
+    """What these runs share, in a sentence; what differs is in the tables' notes."""
+    configs = [run.record["config"] for run in runs]
+    first = configs[0]
+    recipes = [config["recipes"]["later"] for config in configs]
+
+    def shared(values: Sequence[object], told: str) -> str:
+        return told if all(value == values[0] for value in values) else ""
+
+    parts = [
+        f"{first['data']}, {len(first['task_sizes'])} tasks",
+        shared([c["memory"] for c in configs], f"memory {first['memory']}"),
+        shared([c["backbone"] for c in configs], f"backbone {first['backbone']}"),
+        shared([r["epochs"] for r in recipes], f"{recipes[0]['epochs']} epochs a task"),
+        shared([c["protocol"] for c in configs], f"protocol {first['protocol']}"),
+        f"seeds {', '.join(map(str, sorted({c['seed'] for c in configs})))}",
+        f"class orders {', '.join(map(str, sorted({c['order_seed'] for c in configs})))}",
+    ]
+    return ", ".join(part for part in parts if part) + "."
+
+
+def _by_setting(runs: Sequence[StoredRun]) -> Iterator[tuple[str, list[StoredRun]]]:
+    by_id = {id(run.record): run for run in runs}
+    for name, records in by_setting([run.record for run in runs]).items():
+        yield name, [by_id[id(record)] for record in records]
+
+
+def _chapters(runs: Sequence[StoredRun], asked: Experiment | None) -> Iterator[Section]:
+    """The sections of each setting; what the experiment is about comes first."""
+    chapters = list(_by_setting(runs))
+    for place, (name, some) in enumerate(chapters):
+        prefix = f"s{place + 1}-" if len(chapters) > 1 else ""
+        made = list(_sections(name, some, asked))
+        first = {"curves": "accuracy", "delta": "memory"}
+        wanted = [first.get(shown, shown) for shown in asked.shows] if asked else []
+        order = [*wanted, *(section.key for section in made)]
+        for section in sorted(made, key=lambda section: order.index(section.key)):
+            yield dataclasses.replace(
+                section,
+                key=prefix + section.key,
+                chapter=name if prefix else "",
+                charts=tuple(dataclasses.replace(chart, key=prefix + chart.key) for chart in section.charts),
+            )
+
+
+def _sections(name: str, runs: Sequence[StoredRun], asked: Experiment | None) -> Iterator[Section]:
+    lines, records = lines_of(runs), [run.record for run in runs]
+    shows = asked.shows if asked else ()
+    beside = asked.beside if asked else None
+    found = [tables.results(f"Results: {name}", records, beside), tables.pairs("Paired with UPCL", records)]
+    about = "head: the classifier; nme: nearest mean of exemplars. Click on a column to sort."
+    if beside:
+        about += " The paper's figures are compared with the head."
+    yield Section("table", "Results", about, tuple(table for table in found if table))
+    if "delta" in shows or "memory" in shows:
+        methods: dict[str, list[StoredRun]] = {}
+        for run in runs:
+            methods.setdefault(title_of(run.record), []).append(run)
+        chart = tuple(figures.over_memory(methods))
+        table = tables.delta(f"By memory: {name}", records, beside)
+        yield Section("memory", "Accuracy over memory", "Band: lowest to highest seed.", (table,), chart)
+    yield from _curves(lines, imbalance_first="imbalance" in shows)
+    yield from _panels(lines, all_maps="tsne" in shows)
+    yield from _pictures(lines)
+    yield Section(
+        "runs",
+        "Commands and fingerprints",
+        "Each line makes its run again; the digest is that of the whole config, the weights' that of what was learned.",
+        lines=tuple(
+            (
+                command_of(run.record),
+                f"config {run.record['config_digest'][:16]}, weights {run.record['weights_sha256'][:16]}, "
+                f"data {run.record['config']['data_sha256'][:16]}, torch {run.record['environment']['torch']}, "
+                f"{run.record['environment']['device']}, {run.record['environment']['threads']} threads",
+            )
+            for run in runs
+        ),
+    )
+
+
+def _curves(lines: Lines, *, imbalance_first: bool) -> Iterator[Section]:
+    band = "Line: mean over seeds; band: lowest to highest seed."
+    if imbalance_first:
+        about = f"The paper's Figure 1. {band}"
+        yield Section("imbalance", "Imbalance and accuracy", about, charts=tuple(figures.imbalance(lines)))
+    made = (
+        ("accuracy", "Accuracy", band, figures.accuracy),
+        ("old-new", "Old and new classes", f"After each task, all classes seen compete. {band}", figures.old_and_new),
+        ("ratio", "Imbalance", "Images of the largest over those of the smallest class in training.", figures.ratio),
+        ("coherence", "Coherence", "0: orthogonal. Fixed prototypes stay so; learned ones may not.", figures.coherence),
+        ("cost", "Time and memory", "As measured; it depends on the machine.", figures.time_and_memory),
+    )
+    for key, title, about, make in made:
+        if charts := tuple(make(lines)):
+            yield Section(key, title, about, charts=charts)
+
+
+def _panels(lines: Lines, *, all_maps: bool) -> Iterator[Section]:
+    few = lines if all_maps else dict(list(lines.items())[:MAPPED])
+    left = f" The first {MAPPED} of {len(lines)} lines." if len(few) < len(lines) else ""
+    one = "The first seed of each line."
+    made: tuple[tuple[str, str, str, Iterator[Chart]], ...] = (
+        (
+            "confusion",
+            "Confusion",
+            "Percent of each class after the last task; lines: borders of tasks.",
+            figures.confusion(lines),
+        ),
+        (
+            "matrix",
+            "Accuracy matrix",
+            "Head, mean over seeds: classes of each task after each task.",
+            figures.matrix(lines),
+        ),
+        (
+            "forgetting",
+            "Forgetting by class",
+            f"Best accuracy before the last task minus accuracy now. {one}",
+            figures.forgetting(lines),
+        ),
+        (
+            "tsne",
+            "Feature map",
+            f"t-SNE of test features and the head's vectors, at length one. {one}{left}",
+            figures.feature_map(few),
+        ),
+        ("losses", "Losses", f"Terms by epoch; dotted: a task ends. {one}", figures.losses(lines)),
+        (
+            "assignment",
+            "Assignment",
+            f"Does it settle early? Classes that own another prototype than an epoch before. {one}",
+            figures.assignment(lines),
+        ),
+    )
+    for key, title, about, drawn in made:
+        if charts := tuple(drawn):
+            yield Section(key, title, about, charts=charts)
+
+
+def _pictures(lines: Lines) -> Iterator[Section]:
+    """Exemplars and errors of one run: UPCL's if there is one."""
+    runs = [run for some in lines.values() for run in some if run.sketch is not None]
+    best = [run for run in runs if run.record["method"] in tables.REFERENCE]
+    for run in (best or runs[-1:])[:1]:
+        drawn, classes = run.sketch, run.record["classes"]
+        assert drawn is not None
+        who = f"{title_of(run.record)}, seed {run.record['seed']}"
+        kept = zip(drawn["exemplar_labels"].tolist(), drawn["exemplars"], strict=True)
+        rows = tuple(
+            (classes[label], tuple(picture(image, f"exemplar of {classes[label]}") for _, image in group))
+            for label, group in groupby(kept, key=lambda pair: pair[0])
+        )
+        if rows:
+            told = f" The first {GALLERY_CLASSES} classes." if len(rows) > GALLERY_CLASSES else ""
+            about = f"Some of the images that are kept. {who}.{told}"
+            yield Section("exemplars", "Exemplars", about, galleries=(Gallery(rows[:GALLERY_CLASSES]),))
+        pairs = zip(drawn["error_labels"].tolist(), drawn["error_taken"].tolist(), drawn["errors"], strict=True)
+        wrong = tuple(
+            (
+                f"{classes[label]} taken for {classes[taken]}",
+                tuple(picture(image, f"{classes[label]} taken for {classes[taken]}") for *_, image in group),
+            )
+            for (label, taken), group in groupby(pairs, key=lambda triple: triple[:2])
+        )
+        if wrong:
+            about = f"Test images of the pairs of classes that are confused most often. {who}."
+            yield Section("errors", "Most confused", about, galleries=(Gallery(wrong),))
+
+
+def picture(image: np.ndarray, words: str) -> Picture:
+    """A uint8 image (C x H x W) as a PNG."""
+    pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "PNG", optimize=True)
+    return Picture(f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}", words)

@@ -1,0 +1,72 @@
+"use strict";
+const figures = JSON.parse(document.getElementById("figures").textContent);
+const root = document.documentElement;
+const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+
+// Charts are drawn when they come near the window, and again when the theme changes.
+function layoutOf(key, width) {
+  const own = figures[key].layout;
+  const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
+  const narrow = width < 420;
+  const layout = {
+    ...own,
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: colour("--ink"), size: narrow ? 10 : 12 },
+    margin: { l: narrow ? 44 : 56, r: 12, t: 10, b: 44 },
+    legend: { orientation: "h", y: -0.22, font: { size: narrow ? 9 : 11 } },
+    hoverlabel: { namelength: -1 },
+    autosize: true,
+  };
+  for (const name of ["xaxis", "yaxis", "yaxis2"]) if (own[name]) layout[name] = { ...axis, ...own[name] };
+  return layout;
+}
+
+function draw(element) {
+  const key = element.dataset.chart;
+  element.dataset.drawn = "yes";
+  const data = figures[key].data.map((trace) =>
+    trace.marker && trace.marker.line && trace.marker.line.color === "#111111"
+      ? { ...trace, marker: { ...trace.marker, line: { ...trace.marker.line, color: colour("--ink") } } }
+      : trace);
+  Plotly.react(element, data, layoutOf(key, element.clientWidth), { responsive: true, displaylogo: false, displayModeBar: false });
+}
+
+const charts = [...document.querySelectorAll(".chart")];
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
+}, { rootMargin: "600px" });
+charts.forEach((element) => seen.observe(element));
+const drawAgain = () => charts.filter((element) => element.dataset.drawn).forEach(draw);
+window.addEventListener("beforeprint", () => charts.forEach(draw));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
+document.getElementById("theme").addEventListener("click", () => {
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  drawAgain();
+});
+
+// A click on a column sorts by it, once more the other way round; cells without a value stay last.
+function sort(header) {
+  const table = header.closest("table");
+  const place = [...header.parentNode.children].indexOf(header);
+  const falling = header.getAttribute("aria-sort") !== "descending";
+  for (const other of header.parentNode.children) other.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", falling ? "descending" : "ascending");
+  const value = (row) => {
+    const cell = row.children[place];
+    return cell.tagName === "TH" ? cell.textContent : cell.dataset.value === undefined ? null : Number(cell.dataset.value);
+  };
+  const compare = (a, b) => {
+    const [x, y] = [value(a), value(b)];
+    if (x === null || y === null) return (x === null) - (y === null);
+    const order = typeof x === "string" ? x.localeCompare(y) : x - y;
+    return falling ? -order : order;
+  };
+  const body = table.tBodies[0];
+  [...body.rows].sort(compare).forEach((row) => body.append(row));
+}
+for (const header of document.querySelectorAll(".sortable thead th")) {
+  header.addEventListener("click", () => sort(header));
+  header.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(header); });
+}

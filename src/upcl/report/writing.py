@@ -1,0 +1,58 @@
+"""Reports written down: a page, tables or figures."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from ..errors import UserError
+from ..files import write_atomic
+from .charts import Chart
+from .content import Content
+from .tables import FORMATS
+
+PICTURES = ("png", "svg", "pdf")
+
+
+def can_write() -> bool:
+    """Whether what pages and figures need is installed."""
+    return all(importlib.util.find_spec(name) for name in ("jinja2", "plotly", "matplotlib"))
+
+
+def _need() -> None:
+    if not can_write():
+        raise UserError("pages and figures need more packages: pip install -c constraints.txt -e '.[report]'")
+
+
+def write_page(content: Content, path: Path) -> Path:
+    """One HTML file, whole or not there."""
+    _need()
+    from .html import page
+
+    text = page(content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, text.encode(errors="replace"))  # names of files may be no text
+    return path
+
+
+def table_text(content: Content, kind: str) -> str:
+    return FORMATS[kind](content.tables)
+
+
+def write_figures(content: Content, folder: Path, kind: str) -> Iterator[Path]:
+    """A file for each figure; panels of one kind, such as confusion matrices, share a file."""
+    _need()
+    from .drawing import draw
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for section in content.sections:
+        for stem, charts in groupby(section.charts, key=_stem):
+            yield draw(list(charts), folder / f"{stem}.{kind}")
+
+
+def _stem(chart: Chart) -> str:
+    """The key without the place of a panel: confusion-3 belongs to confusion."""
+    name, _, place = chart.key.rpartition("-")
+    return name if place.isdigit() else chart.key

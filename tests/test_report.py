@@ -1,0 +1,260 @@
+"""Tables, figures and the page, from runs to files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from upcl import UserError, load_dataset, run
+from upcl.cli import main, train
+from upcl.config import find_method, make_request, resolve
+from upcl.report import figures, tables
+from upcl.report.commands import command_of
+from upcl.report.content import Content, of_runs
+from upcl.report.html import page
+from upcl.report.reading import StoredRun, read_runs
+from upcl.report.writing import write_figures, write_page
+
+EVIL = "<script>window.evil = 1</script>"
+QUICK: dict[str, Any] = {"tasks": 3, "memory": "12", "epochs": 2}
+STREAM = "synthetic:classes=6,train=10,test=5"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two methods with two seeds each on classes one of which has a name that would like to be a script."""
+    place = tmp_path_factory.mktemp("runs")
+    data = load_dataset(STREAM)
+    data = dataclasses.replace(data, classes=(EVIL, *data.classes[1:]), name="evil & co")
+    for method in ("icarl", "upcl"):
+        for seed in (0, 1):
+            run(method, data, seed=seed, out=place / f"{method}-{seed}", **QUICK)
+    return place
+
+
+@pytest.fixture(scope="module")
+def content(folder: Path) -> Content:
+    return of_runs(read_runs([folder]))
+
+
+def test_runs_are_found_below_a_folder_and_each_once(folder: Path) -> None:
+    runs = read_runs([folder, folder / "upcl-0"])
+    assert [run.folder.name for run in runs] == ["icarl-0", "icarl-1", "upcl-0", "upcl-1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "holds no run"), ("{", "not JSON"), ('{"schema": 99}', "schema 99"), ("[]", "schema")]
+)
+def test_what_is_no_run_is_named(content: str | None, said: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "record.json").write_text(content)
+    with pytest.raises(UserError, match=said):
+        read_runs([tmp_path])
+    with pytest.raises(UserError, match="nothing at"):
+        read_runs([tmp_path / "missing"])
+
+
+def test_a_damaged_sketch_is_named(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "upcl-0", tmp_path / "run")
+    (tmp_path / "run" / "sketch.npz").write_bytes(b"PK no")
+    with pytest.raises(UserError, match=r"sketch\.npz is damaged"):
+        of_runs(read_runs([tmp_path]))
+
+
+def test_the_page_has_every_section(content: Content) -> None:
+    keys = {section.key for section in content.sections}
+    wanted = "table accuracy old-new ratio coherence cost confusion matrix forgetting tsne losses assignment runs"
+    assert keys >= {*wanted.split(), "exemplars", "errors"}
+    assert len({chart.key for chart in content.charts}) == len(content.charts)
+
+
+def test_names_from_data_stay_text(content: Content) -> None:
+    text = page(content)
+    assert EVIL not in text
+    assert "&lt;script&gt;window.evil" in text
+    assert "evil &amp; co" in text
+
+
+def test_bands_span_the_seeds(folder: Path) -> None:
+    lines = figures.lines_of(read_runs([folder]))
+    (head, _) = figures.accuracy(lines)
+    runs = [r.record["top1"]["head"] for r in lines["UPCL"]]
+    line = next(line for line in head.lines if line.name == "UPCL")
+    assert list(line.low) == [min(pair) for pair in zip(*runs, strict=True)]
+    assert list(line.high) == [max(pair) for pair in zip(*runs, strict=True)]
+    assert list(line.y) == pytest.approx([sum(pair) / 2 for pair in zip(*runs, strict=True)])
+
+
+def test_confusion_is_percent_of_each_class_with_borders_of_tasks(folder: Path) -> None:
+    for heat in figures.confusion(figures.lines_of(read_runs([folder]))):
+        assert [sum(value or 0 for value in row) for row in heat.values] == pytest.approx([100] * 6, abs=0.1)
+        assert heat.borders == (2, 4)
+
+
+def test_forgetting_by_class_agrees_with_the_record(folder: Path) -> None:
+    runs = read_runs([folder])
+    (bars,) = figures.forgetting(figures.lines_of(runs))
+    rows = runs[2].record["top1_by_class"]["head"]
+    upcl = next(line for line in bars.lines if line.name == "UPCL")
+    assert list(upcl.y) == [max(row[k] for row in rows[:-1] if len(row) > k) - rows[-1][k] for k in range(4)]
+
+
+def test_assignment_changes_are_counted_between_epochs(folder: Path) -> None:
+    made = list(figures.assignment(figures.lines_of(read_runs([folder]))))
+    assert [chart.title for chart in made] == ["UPCL: assignment"], "only heads with prototypes have one"
+    changes = made[0].lines[0]
+    assert len(changes.y) == 6 and set(changes.y) <= {0.0, 100.0}, "two classes a task: none or both change"
+
+
+def test_the_table_tells_mean_deviation_and_interval(folder: Path) -> None:
+    records = [run.record for run in read_runs([folder])]
+    table = tables.results("x", records)
+    values = [r["a_last"]["head"] for r in records if r["method"] == "upcl"]
+    cell = table.rows[1][1]
+    assert cell.value == pytest.approx(sum(values) / 2)
+    deviation = abs(values[0] - values[1]) / 2**0.5
+    assert cell.text == f"{sum(values) / 2:.1f} ± {deviation:.1f}"
+    assert "95 %" in table.notes[0]
+    alone = tables.results("x", records[:1])
+    assert "One seed" in alone.notes[0] and "±" not in alone.rows[0][1].text
+
+
+def test_unequal_protocols_get_a_visible_note(folder: Path) -> None:
+    records = [dict(run.record) for run in read_runs([folder])]
+    records[0] = {**records[0], "config": {**records[0]["config"], "memory": "6"}}
+    assert any(note.startswith("NOT THE SAME PROTOCOL: memory") for note in tables.results("x", records).notes)
+
+
+def test_pairs_are_against_upcl_on_the_same_seeds(folder: Path) -> None:
+    records = [run.record for run in read_runs([folder])]
+    table = tables.pairs("x", records)
+    assert table
+    by = {(r["method"], r["seed"]): r["a_last"]["head"] for r in records}
+    wanted = sum(by["icarl", seed] - by["upcl", seed] for seed in (0, 1)) / 2
+    assert table.rows[0][1].value == pytest.approx(wanted)
+    assert table.rows[0][-1].text == "2"
+    assert tables.pairs("x", records[:2]) is None
+
+
+def report(*words: str) -> Any:
+    return CliRunner().invoke(main, ["report", *words])
+
+
+def test_tables_in_every_format(folder: Path, tmp_path: Path) -> None:
+    md = report(str(folder), "--format", "md").output
+    assert "| method | A_last head |" in md
+    rows = [line for line in report(str(folder), "--format", "csv").output.splitlines() if "UPCL" in line]
+    assert rows[0].startswith('"Results: evil & co, 3 tasks",UPCL,')
+    tex = report(str(folder), "--format", "latex").output
+    assert r"evil \& co" in tex and r"A\_last" in tex and r"$\pm$" in tex
+    content = json.loads(report(str(folder), "--format", "json").output)
+    assert content[0]["rows"][0][0]["text"] == "iCaRL"
+    out = tmp_path / "t.md"
+    assert report(str(folder), "--format", "md", "-o", str(out)).exit_code == 0
+    assert out.read_text() == md
+    wrong = report(str(tmp_path / "nothing"))
+    assert wrong.exit_code == 2
+
+
+@pytest.mark.parametrize(("kind", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_figures_as_files(content: Content, kind: str, begins: bytes, tmp_path: Path) -> None:
+    some = dataclasses.replace(content, sections=tuple(s for s in content.sections if s.charts))
+    files = list(write_figures(some, tmp_path, kind))
+    assert {"accuracy-head", "confusion", "tsne", "forgetting"} <= {file.stem for file in files}
+    assert all(file.read_bytes().startswith(begins) for file in files)
+    first = {file.name: file.read_bytes() for file in files}
+    assert {file.name: file.read_bytes() for file in write_figures(some, tmp_path, kind)} == first
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("upcl",),
+        ("icarl", "--set", "recipe.lr=0.02", "--set", "first.epochs=3", "--exemplars", "random"),
+        ("upcl", "--set", "margin=none", "--set", "lambda_1=2^t", "--protocol", "paper"),
+        ("up+fm", "--tasks", "4,2", "--order-seed", "5"),
+        ("finetune", "--select", "validation", "--validation", "0.2", "--longtail", "exp:0.5"),
+        ("wa", "--order", "5,4,3,2,1,0", "--recipe", "paper", "--epochs", "1"),
+    ],
+)
+def test_the_command_of_a_run_makes_it_again(words: Sequence[str], tmp_path: Path) -> None:
+    asked = ["train", *words, "--data", STREAM, "--out", str(tmp_path / "run")]
+    short = [] if "--epochs" in words or "--protocol" in words else ["--epochs", "1"]
+    if "--protocol" in words:
+        short = ["--set", "recipe.epochs=1"]
+    done = CliRunner().invoke(main, [*asked, *short])
+    assert done.exit_code == 0, done.output
+    (stored,) = read_runs([tmp_path])
+    again = shlex.split(command_of(stored.record))
+    assert again[:2] == ["upcl", "train"]
+    assert digest_of(again[2:]) == stored.record["config_digest"]
+
+
+def digest_of(words: list[str]) -> str:
+    """What `upcl train` would run, without running it."""
+    from upcl.cli import _request
+
+    given = dict(train.make_context("train", words).params)
+    for name in ("data_root", "device", "out", "resume", "compiled", "profile", "track", "save_seconds"):
+        given.pop(name)
+    request = _request(given.pop("method"), given.pop("pairs"), given.pop("config"), given)
+    made = make_request(request)
+    return resolve(made, load_dataset(made.data), find_method(made.method)).digest()
+
+
+def plain_page(folder: Path) -> str:
+    """The page, with what was measured set to one value."""
+    runs = [
+        StoredRun(
+            stored.folder,
+            {**stored.record, "seconds": [1.0] * 2, "peak_memory_mb": [1.0] * 2, "environment": ENVIRONMENT},
+        )
+        for stored in read_runs([folder])
+    ]
+    return page(of_runs(runs))
+
+
+ENVIRONMENT = {"torch": "2", "device": "cpu", "threads": 1}
+
+
+def test_a_grid_killed_again_and_again_has_the_same_page(tmp_path: Path) -> None:
+    same = {"data": "synthetic:classes=4,train=8,test=4", "tasks": 2, "epochs": 6, "memory": "4"}
+    (tmp_path / "g.yaml").write_text(json.dumps({"same": same, "vary": {"method": ["upcl", "icarl"]}}))
+
+    def command(out: str) -> list[str]:
+        return [sys.executable, "-m", "upcl", "grid", str(tmp_path / "g.yaml"), "--out", str(tmp_path / out)]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([*command("whole")], env=environment, check=True, capture_output=True, timeout=200)
+    killed = 0
+    for wait in (3.0, 4.0, 5.0):
+        process = subprocess.Popen(
+            command("killed"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(wait)
+        if process.poll() is None:
+            killed += 1
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert killed
+    subprocess.run(command("killed"), env=environment, check=True, capture_output=True, timeout=200)
+    assert plain_page(tmp_path / "killed") == plain_page(tmp_path / "whole")
+
+
+def test_a_page_is_whole_or_not_there(content: Content, tmp_path: Path) -> None:
+    written = write_page(content, tmp_path / "new" / "report.html")
+    assert written.read_text().rstrip().endswith("</html>")
+    assert list(written.parent.iterdir()) == [written]
