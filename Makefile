@@ -2,22 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+USER := $(VENV)/.user
 READY := $(VENV)/.ready
 
-.PHONY: help demo test check format table compare quick bench clean setup
+.PHONY: help demo test check format results quick bench clean setup
 .DEFAULT_GOAL := help
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(READY): pyproject.toml constraints.txt
+$(USER): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) '.[report]'
 	@touch $@
 
-setup: $(READY) ## make the virtual environment in .venv
+$(READY): $(USER)
+	$(INSTALL) '.[dev]'
+	@touch $@
 
-demo: $(READY) ## Finetune, iCaRL and UPCL on built-in digits, about a minute
+setup: $(READY) ## make the virtual environment in .venv, with all that tests and checks need
+
+demo: $(USER) ## Finetune, iCaRL and UPCL on built-in digits, and a page: about a minute
 	$(BIN)/upcl demo
 
 test: $(READY) ## all tests, in two processes
@@ -32,16 +38,13 @@ format: $(READY) ## format and mend what lint can mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-table: $(READY) ## all methods on digits over three seeds, written into docs/parity.md
-	$(BIN)/python benchmarks/table.py digits
+results: $(USER) ## the paper's experiments at quick scale, written into docs/results.md (DATA=cifar100: some on it too)
+	$(BIN)/python benchmarks/results.py $(DATA)
 
-compare: $(READY) ## four methods on a slice of CIFAR-100 (in UPCL_DATA) over two seeds, written into docs/parity.md
-	$(BIN)/python benchmarks/table.py cifar100
+quick: $(USER) ## the quick recipe against one ten times as long (CIFAR-100 in UPCL_DATA), written into docs/performance.md
+	$(BIN)/python benchmarks/quick.py quick seconds
 
-quick: $(READY) ## the quick recipe against one ten times as long (CIFAR-100 in UPCL_DATA), written into docs/performance.md
-	$(BIN)/python benchmarks/table.py quick seconds
-
-bench: $(READY) ## speed and its targets, side by side in one run: under ten minutes
+bench: $(USER) ## speed and its targets, side by side in one run: under ten minutes
 	$(BIN)/upcl bench
 
 clean: ## remove the virtual environment and caches

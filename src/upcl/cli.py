@@ -400,6 +400,8 @@ def reproduce(
     upcl reproduce ablation --jobs 2
     upcl reproduce ablation --data cifar100 --jobs 2 --out results
     """
+    from rich.padding import Padding
+
     from . import experiments
     from .grid import Place, prepare
     from .report.content import of_experiment
@@ -411,10 +413,12 @@ def reproduce(
     console = _console()
     if listed or name is None:
         for each in experiments.names():
-            console.print(f"[bold]{each}[/bold]", experiments.about(each), soft_wrap=True)
+            console.print(f"[bold]{each}[/bold]")
+            console.print(Padding(experiments.about(each), (0, 0, 1, 4)))
         return
     place, whole = Place(out / "runs", jobs, device, data_root), True
-    for each in experiments.names() if name == "all" else [name]:
+    every = experiments.names() if data == "builtin" else tuple(experiments.with_cifar100())
+    for each in every if name == "all" else [name]:
         asked, distances = experiments.load(each, scale, data), []
         console.rule(f"{asked.title} ({asked.scale})")
         if asked.prototypes and not dry_run:

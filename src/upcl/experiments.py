@@ -18,6 +18,7 @@ from .records import Record
 Scale = Literal["full", "quick"]
 Shows = Literal["table", "curves", "delta", "memory", "imbalance", "confusion", "tsne", "uniformity"]
 
+SECTIONS = {"curves": "accuracy", "delta": "memory"}  # of a report, where they have other names
 KEYS = ("title", "claim", "setting", "shows", "full", "quick", "quick-cifar100")
 PARTS = ("same", "vary", "beside", "prototypes")
 
@@ -72,6 +73,11 @@ class Experiment:
     grid: Grid | None
     prototypes: Prototypes | None
     beside: Beside | None
+
+    @property
+    def sections(self) -> list[str]:
+        """The sections of a report that the experiment is about, the first first."""
+        return list(dict.fromkeys(SECTIONS.get(shown, shown) for shown in self.shows))
 
 
 def _folder() -> Any:

@@ -138,9 +138,7 @@ def _chapters(runs: Sequence[StoredRun], asked: Experiment | None) -> Iterator[S
     for place, (name, some) in enumerate(chapters):
         prefix = f"s{place + 1}-" if len(chapters) > 1 else ""
         made = list(_sections(name, some, asked))
-        first = {"curves": "accuracy", "delta": "memory"}
-        wanted = [first.get(shown, shown) for shown in asked.shows] if asked else []
-        order = [*wanted, *(section.key for section in made)]
+        order = [*(asked.sections if asked else ()), *(section.key for section in made)]
         for section in sorted(made, key=lambda section: order.index(section.key)):
             yield dataclasses.replace(
                 section,

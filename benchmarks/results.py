@@ -1,0 +1,69 @@
+"""The paper's experiments at quick scale, written into docs/results.md with their figures.
+
+    make results                      # built-in data: about an hour on two cores
+    make results DATA=cifar100        # the ablation on CIFAR-100 (in UPCL_DATA) too: another hour
+
+Runs that are done (runs/results) are not repeated, and a broken one goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from upcl import experiments
+from upcl.experiments import Experiment
+from upcl.grid import prepare
+from upcl.report.content import Content, of_experiment
+from upcl.report.reading import read_runs
+from upcl.report.tables import as_markdown
+from upcl.report.writing import write_figures
+from upcl.uniformity import read
+
+ROOT = Path(__file__).parents[1]
+PAGE, PICTURES = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
+ORDER = ("ablation", "lambda", "imbalance", "confusion", "tsne", "uniformity", "table1", "memory")
+BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+
+
+def content_of(asked: Experiment, out: Path) -> Content:
+    """The report on an experiment that was run."""
+    rows = prepare(asked.grid, out / "runs", None, shared=True) if asked.grid else []
+    folders = [row.folder for row in rows if row.record]
+    return of_experiment(asked, read_runs(folders), read(out / f"{asked.name}-{asked.scale}.jsonl"))
+
+
+def chapter(asked: Experiment, out: Path) -> Iterator[str]:
+    """What the experiment is about, as Markdown, with its figures drawn into files beside the page."""
+    content = content_of(asked, out)
+    yield f"## {asked.title}: `{asked.name}`, {asked.scale}\n"
+    yield from (f"{sentence}  " for sentence in content.about)
+    yield ""
+    for section in content.sections:
+        if section.key not in asked.sections:
+            continue
+        yield from (as_markdown(table) for table in section.tables)
+        alone = Content(content.title, (), (section,))
+        for path in write_figures(alone, PICTURES / f"{asked.name}-{asked.scale}", "png"):
+            yield f"![{section.title}]({path.relative_to(PAGE.parent).as_posix()})\n"
+
+
+def main(out: Path, with_cifar100: bool) -> None:
+    names = [*ORDER, *(name for name in experiments.names() if name not in ORDER)]
+    asked = [experiments.load(name) for name in names]
+    if with_cifar100:
+        asked.insert(1, experiments.load("ablation", data="cifar100"))
+    parts = []
+    for each in asked:
+        data = "cifar100" if each.scale.endswith("cifar100") else "builtin"
+        words = ["reproduce", each.name, "--data", data, "--out", str(out), "--jobs", "2"]
+        subprocess.run([sys.executable, "-m", "upcl", *words], check=True)
+        parts.append("\n".join(chapter(each, out)))
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text("\n".join([before + BEGIN, *parts, END + rest.partition(END)[2]]))
+
+
+if __name__ == "__main__":
+    main(ROOT / "runs" / "results", "cifar100" in sys.argv[1:])
