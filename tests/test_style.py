@@ -23,6 +23,7 @@ LAYERS = [
     {"engine", "evaluate", "protocol"},
     {"config"},
     {"records", "folder"},
+    {"lessons"},
     {"runs"},
     {"checks", "bench", "grid", "summaries", "trackers"},
     {"experiments"},

@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +15,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .config import RunConfig, differences, find_method, make_request, resolve
-from .core import Stage, Task
+from .config import RunConfig, find_method, make_request, resolve
+from .core import Task
 from .data import Dataset, load_dataset
-from .engine import EpochEnd, Selector, State, choose_device, fit, why_not_compiled
+from .engine import EpochEnd, Selector, choose_device, why_not_compiled
 from .evaluate import evaluate, head_accuracy, sketch
 from .folder import RunFolder
 from .frames import largest_cosine
+from .lessons import Lessons
 from .methods import MethodClass, Setting
 from .metrics import imbalance_ratio
 from .nets import Execution
@@ -133,21 +132,11 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, c
     )
 
 
-class Clock:
-    """Seconds since it was made, on top of those an earlier process spent."""
-
-    def __init__(self) -> None:
-        self.earlier = 0.0
-        self._start = time.monotonic()
-
-    def seconds(self) -> float:
-        return self.earlier + time.monotonic() - self._start
-
-
 class Run:
     """One run: prepared before its folder is touched, so that what cannot work leaves nothing behind."""
 
     folder: RunFolder
+    lessons: Lessons
 
     def __init__(
         self,
@@ -180,11 +169,14 @@ class Run:
     def record(self, folder: RunFolder) -> Record:
         """Do what is left to do and return the whole record."""
         self.folder = folder
+        on_step = self.profile.step if self.profile else None
+        asked = (self.config.seed, self.environment, self._after_epoch)
+        self.lessons = Lessons(self.method, folder, *asked, on_step, self.notes)
         if finished := folder.finished_record():
             return finished
         done = folder.last_task(len(self.protocol))
         if done is not None:
-            self._note_change(done)
+            self.lessons.note_change(done)
             self.method.restore(done["method"])
             self.results = [TaskResult(**result) for result in done["results"]]
         record = self._write_record() if self.results else {}
@@ -193,51 +185,11 @@ class Run:
             record = self._write_record()
         return record
 
-    def _note_change(self, saved: State) -> None:
-        """Weights are the same bit for bit only with the same threads, device and versions."""
-        self.notes += [note for note in saved["notes"] if note not in self.notes]
-        if changes := differences(saved["environment"], self.environment):
-            self.notes.append(f"resumed in another environment: {'; '.join(changes)}")
-
     def _learn(self, task: Task) -> None:
-        """Learn one task, stage by stage. Finished stages of a resumed task are replayed without training."""
-        clock = Clock()
         reset_peak(self.device)
         if self.profile:
             self.profile.begin(task.index)
-        seed_all(self.config.seed, "task", task.index)
-        for index, stage in enumerate(self.method.learn(task)):
-            saved = self.folder.open_stage(task.index, index)
-            if saved:
-                self._note_change(saved)
-                clock.earlier = saved["seconds"]
-            if saved and saved["finished"]:
-                self.method.net.load_state_dict(saved["fit"]["net"])
-                self.method.net.eval()
-            else:
-                self._train(task, index, stage, saved["fit"] if saved else None, clock)
-            seed_all(self.config.seed, "task", task.index, "after", index)
-        self._finish(task, clock.seconds())
-
-    def _train(self, task: Task, index: int, stage: Stage, start: State | None, clock: Clock) -> None:
-        """Train one stage, from its beginning or from a saved epoch, and save its end."""
-        self.folder.forget_events_from((task.index, index, start["epoch"] + 1 if start else 0))
-        fit(
-            self.method.net,
-            stage,
-            transform=self.setting.transform,
-            device=self.device,
-            place=(self.config.seed, "task", task.index, "stage", index),
-            start=start,
-            on_step=self.profile.step if self.profile else None,
-            on_epoch=partial(self._after_epoch, task, index, stage.name, clock),
-            selector=self._selector(task),
-        )
-        self._save_stage(task, index, {"net": self.method.net.state_dict()}, clock, finished=True)
-
-    def _save_stage(self, task: Task, index: int, fitted: State, clock: Clock, *, finished: bool) -> None:
-        state = {"finished": finished, "seconds": clock.seconds(), "fit": fitted}
-        self.folder.save_stage(task.index, index, {**state, "environment": self.environment, "notes": self.notes})
+        self._finish(task, self.lessons.learn(task, self._selector(task)))
 
     def _finish(self, task: Task, seconds: float) -> None:
         """Evaluate and store the finished task."""
@@ -264,14 +216,9 @@ class Run:
             accuracy = head["top1"] if head else None
             self.watch(Progress(task.index, len(self.protocol), "done", 0, 1, {}, accuracy))
 
-    def _after_epoch(self, task: Task, stage: int, name: str, clock: Clock, end: EpochEnd) -> None:
-        where = {"task": task.index, "stage": stage, "epoch": end.epoch}
-        watched = self.method.net.head.watched(task.num_old)
-        self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses), **watched})
-        if self.folder.is_due:
-            self._save_stage(task, stage, end.state(), clock, finished=False)
+    def _after_epoch(self, task: Task, stage: str, end: EpochEnd) -> None:
         if self.watch:
-            self.watch(Progress(task.index, len(self.protocol), name, end.epoch, end.epochs, end.losses))
+            self.watch(Progress(task.index, len(self.protocol), stage, end.epoch, end.epochs, end.losses))
 
     def _selector(self, task: Task) -> Selector | None:
         """The rule that chooses an epoch. `test` is the official code's: it looks at test data, and is stamped so."""
