@@ -15,13 +15,13 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from .config import RunConfig, differences
+from .config import differences
 from .errors import CheckpointError, UserError
 from .files import PARTIAL, load_checkpoint, save_checkpoint, write_atomic, write_json
 
@@ -29,10 +29,18 @@ Position = tuple[int, int, int]
 """Task, stage, epoch."""
 
 
+class Identity(Protocol):
+    """What makes one run, or one step of a model, another."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    def digest(self) -> str: ...
+
+
 class RunFolder:
     """Everything that a run writes. Used as a context manager: one process at a time."""
 
-    def __init__(self, path: Path, config: RunConfig, *, resume: bool, save_seconds: float) -> None:
+    def __init__(self, path: Path, config: Identity, *, resume: bool, save_seconds: float) -> None:
         self.path = path
         self.config = config
         self.resume = resume

@@ -144,6 +144,19 @@ class Memory:
                 members[k] = members[k][chosen]
         self.samples = pool[torch.cat([m[:quota] for m, quota in zip(members, quotas, strict=True)])]
 
+    def refresh(self, extra: Samples, num_classes: int, extract: Callable[[Samples], Tensor]) -> None:
+        """More images of classes that are known: choose those classes' exemplars anew among the old and the new."""
+        pool = self.samples + extra
+        quotas = self.budget.quotas(pool.counts(num_classes).tolist(), self.image_bytes)
+        kept = []
+        for k, quota in enumerate(quotas):
+            members = (pool.labels == k).nonzero()[:, 0]
+            if bool((extra.labels == k).any()):
+                unit = F.normalize(extract(pool[members])).cpu()
+                members = members[SELECTIONS[self.selection](unit, quota)]
+            kept.append(members[:quota])
+        self.samples = pool[torch.cat(kept)]
+
 
 def class_means(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     """Unit mean direction of each class (C x d); zero where a class has no row."""

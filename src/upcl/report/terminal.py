@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
@@ -18,14 +19,17 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from ..bench.timing import Row
+from ..bundle import Bundle
+from ..bundle import Step as ModelStep
 from ..config import fields_of
 from ..core import Recipe
 from ..data import DATASETS
 from ..data.health import Health
+from ..engine import EpochEnd
 from ..evaluate import READINGS
 from ..grid import Estimate, seconds_left
 from ..grid import Progress as GridRow
-from ..methods import MethodClass
+from ..methods import METHODS, MethodClass
 from ..profiling import Trace
 from ..published import Finding
 from ..records import Record
@@ -263,9 +267,73 @@ def recipes_table(method: MethodClass) -> Table:
     return table
 
 
+def step_table(step: ModelStep, known: Set[str]) -> Table:
+    """Accuracy of each class after a step of a model."""
+    table = Table("class", "right on held-out images", "", title=f"{len(step.by_class)} classes")
+    for name, value in step.by_class.items():
+        what = "new" if name in step.added else "more images" if name in step.more else "as before" * (name in known)
+        table.add_row(escape(name), "-" if value is None else f"{value:.0f} %", what)
+    return table
+
+
+def history_table(bundle: Bundle) -> Table:
+    """A line for each step of a model."""
+    table = Table("step", "when", "added", "more images of", "images", "right", "seconds", "kept")
+    for number, step in enumerate(bundle.history):
+        right = max((value for value in step.accuracy.values() if value is not None), default=None)
+        table.add_row(
+            str(number),
+            step.when,
+            escape(", ".join(step.added) or step.note or "-"),
+            escape(", ".join(step.more) or "-"),
+            str(step.images),
+            "-" if right is None else f"{right:.1f} %",
+            f"{step.seconds:.0f}",
+            "yes" if number in bundle.states else "no",
+        )
+    return table
+
+
+def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
+    """All that a model's file tells."""
+    making, state = bundle.making, bundle.state
+    title = METHODS[making.method].title if making.method in METHODS else making.method
+    names = [name for name in state.classes if name is not None]
+    yield escape(f"{path}: {len(names)} classes, {len(bundle.history)} steps, {path.stat().st_size / 1e6:.1f} MB")
+    told = {
+        "method": f"{title} {making.options or ''}".strip(),
+        "network": f"{making.backbone}, {sum(v.numel() for v in state.weights.values()):,} numbers",
+        "images": f"{making.size} x {making.size}, {'grey' if making.channels == 1 else 'colour'}",
+        "memory": f"{making.memory}: {len(state.exemplars)} exemplars, {len(state.held_out)} held-out images",
+        "answers by": {"head": "the head", "nme": "the nearest mean of exemplars"}[state.reading],
+        "temperature": f"{state.calibration.temperature:.3g}",
+        "none of these": f"familiarity below {state.calibration.threshold:.3f}; false alarms on held-out images: "
+        f"{state.calibration.false_alarms:.1%} of {state.calibration.images}",
+    }
+    about = Table(show_header=False)
+    for key, value in told.items():
+        about.add_row(key, escape(value))
+    yield about
+    yield step_table(bundle.history[-1], set(names))
+    yield history_table(bundle)
+
+
 @contextmanager
-def progress_of(console: Console, label: str) -> Iterator[Watch]:
-    """A bar over the tasks of a run, with the time left; plain lines where there is no terminal."""
+def epochs_of(console: Console, label: str) -> Iterator[Callable[[EpochEnd], None]]:
+    """A bar over the epochs of one step, with the time left; plain lines where there is no terminal."""
+    with _bar(console) as bar:
+        row = bar.add_task(label, total=None, detail="")
+
+        def watch(end: EpochEnd) -> None:
+            if not console.is_terminal and (end.epoch + 1) % 10 == 0:
+                console.print(f"{label}: epoch {end.epoch + 1} of {end.epochs}", markup=False)
+            detail = f"epoch {end.epoch + 1}/{end.epochs}  loss {sum(end.losses.values()):.3f}"
+            bar.update(row, completed=end.epoch + 1, total=end.epochs, detail=detail)
+
+        yield watch
+
+
+def _bar(console: Console) -> Progress:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
@@ -275,7 +343,13 @@ def progress_of(console: Console, label: str) -> Iterator[Watch]:
         TimeRemainingColumn(elapsed_when_finished=False),
         TextColumn("{task.fields[detail]}"),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def progress_of(console: Console, label: str) -> Iterator[Watch]:
+    """A bar over the tasks of a run, with the time left; plain lines where there is no terminal."""
+    with _bar(console) as bar:
         row = bar.add_task(label, total=None, detail="")
 
         def watch(step: Step) -> None:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from . import __version__
-from .errors import UpclError, UserError, unknown
+from .. import __version__
+from ..errors import UpclError, UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .grid import Place, Progress
+    from ..grid import Place, Progress
 
 
 def _console(stderr: bool = False) -> Console:
@@ -80,12 +80,12 @@ def main() -> None:
 @told_plainly
 def demo(seed: int, out: Path | None) -> None:
     """Finetune, iCaRL and UPCL on real handwritten digits: 5 tasks of 2 classes, 20 exemplars in all."""
-    from .report.content import of_runs
-    from .report.reading import read_runs
-    from .report.terminal import progress_of, summary
-    from .report.writing import can_write, write_page
-    from .runs import run
-    from .summaries import title_of
+    from ..report.content import of_runs
+    from ..report.reading import read_runs
+    from ..report.terminal import progress_of, summary
+    from ..report.writing import can_write, write_page
+    from ..runs import run
+    from ..summaries import title_of
 
     console = _console()
     console.print("Ten handwritten digits arrive two at a time; 20 old images may be kept. Which method remembers?")
@@ -162,7 +162,7 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
     """One checked mapping from the config file and the options over it."""
     from dataclasses import asdict
 
-    from .config import make_request, parse_sizes, read_order, read_yaml
+    from ..config import make_request, parse_sizes, read_order, read_yaml
 
     values: dict[str, Any] = read_yaml(config) if config else {}
     values.update({key: value for key, value in given.items() if value is not None})
@@ -212,11 +212,11 @@ def train(
     upcl train icarl --data synthetic:classes=100 --memory 5/class --set temperature=4
     upcl train upcl --data digits --set margin=none --set recipe.lr=0.05 --out runs/no-margin
     """
-    from .grid import end_with_the_grid
-    from .profiling import Profile
-    from .report.terminal import by_task, profile_tables, progress_of
-    from .runs import run
-    from .trackers import together, tracked
+    from ..grid import end_with_the_grid
+    from ..profiling import Profile
+    from ..report.terminal import by_task, profile_tables, progress_of
+    from ..runs import run
+    from ..trackers import together, tracked
 
     end_with_the_grid()
     values = _request(method, pairs, config, given)
@@ -256,7 +256,7 @@ def methods() -> None:
     """List the methods."""
     from rich.table import Table
 
-    from .methods import METHODS, VARIANTS
+    from ..methods import METHODS, VARIANTS
 
     console, table = _console(), Table("name", "method", "what it does", "exemplars")
     for name, method in METHODS.items():
@@ -269,8 +269,8 @@ def methods() -> None:
 @told_plainly
 def datasets() -> None:
     """List the data sets."""
-    from .data.places import data_root
-    from .report.terminal import dataset_tables
+    from ..data.places import data_root
+    from ..report.terminal import dataset_tables
 
     console = _console()
     for table in dataset_tables():
@@ -294,8 +294,8 @@ def data() -> None:
 @told_plainly
 def get(name: str, data_root: Path | None) -> None:
     """Download the data set NAME from its official address: checked, and resumed where it broke."""
-    from .data.download import get as download
-    from .data.places import data_root as root_of
+    from ..data.download import get as download
+    from ..data.places import data_root as root_of
 
     click.echo(f"{name} is in {download(name, root_of(data_root))}")
 
@@ -306,8 +306,8 @@ def get(name: str, data_root: Path | None) -> None:
 @told_plainly
 def check(path: Path, as_json: bool) -> None:
     """Tell the health of a folder of images: classes, sizes, broken files, duplicates, leaks into the test part."""
-    from .data.health import examine, report_json
-    from .report.terminal import health_table
+    from ..data.health import examine, report_json
+    from ..report.terminal import health_table
 
     health, _ = examine(path)
     if as_json:
@@ -330,8 +330,8 @@ _GRID_OPTIONS = (
 
 def _run_grid(rows: Sequence[Progress], place: Place, *, dry_run: bool) -> bool:
     """Do what is left of a grid, or tell what it would take; whether nothing failed."""
-    from .grid import estimates, run_grid
-    from .report.terminal import estimate_table, live_grid
+    from ..grid import estimates, run_grid
+    from ..report.terminal import estimate_table, live_grid
 
     console = _console()
     if dry_run:
@@ -362,7 +362,7 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
       method: [icarl, upcl]
       seed: [0, 1, 2]
     """
-    from .grid import Place, prepare, read_grid
+    from ..grid import Place, prepare, read_grid
 
     asked = read_grid(file)
     place = Place(out or Path("runs") / file.stem, jobs, device, data_root)
@@ -402,13 +402,13 @@ def reproduce(
     """
     from rich.padding import Padding
 
-    from . import experiments
-    from .grid import Place, prepare
-    from .report.content import of_experiment
-    from .report.reading import read_runs
-    from .report.terminal import as_rich
-    from .report.writing import can_write, write_page
-    from .uniformity import measure_all
+    from .. import experiments
+    from ..grid import Place, prepare
+    from ..report.content import of_experiment
+    from ..report.reading import read_runs
+    from ..report.terminal import as_rich
+    from ..report.writing import can_write, write_page
+    from ..uniformity import measure_all
 
     console = _console()
     if listed or name is None:
@@ -461,10 +461,10 @@ def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> 
     upcl report runs/upcl-digits-seed0 runs/icarl-digits-seed0 --format md
     upcl report runs --format svg -o figures
     """
-    from .files import write_atomic
-    from .report.content import of_runs
-    from .report.reading import read_runs
-    from .report.writing import PICTURES, table_text, write_figures, write_page
+    from ..files import write_atomic
+    from ..report.content import of_runs
+    from ..report.reading import read_runs
+    from ..report.writing import PICTURES, table_text, write_figures, write_page
 
     content, written = of_runs(read_runs(paths), title), []
     if kind == "html":
@@ -488,8 +488,8 @@ def audit(as_json: bool) -> None:
     import dataclasses
     import json
 
-    from .published import audit as findings_of
-    from .report.terminal import audit_table
+    from ..published import audit as findings_of
+    from ..report.terminal import audit_table
 
     findings = findings_of()
     if as_json:
@@ -511,9 +511,9 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
     """
     import dataclasses
 
-    from .bench import GROUPS
-    from .files import write_json
-    from .report.terminal import bench_table
+    from ..bench import GROUPS
+    from ..files import write_json
+    from ..report.terminal import bench_table
 
     console, rows = _console(), []
     for group in only or GROUPS:
@@ -534,8 +534,8 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
 @told_plainly
 def show(method: str) -> None:
     """Tell what METHOD is and what its fields mean, with defaults and their sources."""
-    from .config import find_method
-    from .report.terminal import describe_fields, recipes_table
+    from ..config import find_method
+    from ..report.terminal import describe_fields, recipes_table
 
     console, found = _console(), find_method(method)
     console.print(f"[bold]{found.title}[/bold]: {found.idea}")
@@ -561,7 +561,7 @@ def show(method: str) -> None:
 @told_plainly
 def verify_resume(method: str | None, pairs: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
     """Prove on this machine that a run of METHOD killed with kill -9 and resumed ends like one never stopped."""
-    from .checks import verify_resume as verify
+    from ..checks import verify_resume as verify
 
     console = _console()
     values = _request(method if method or config else "upcl", pairs, config, given)
@@ -571,3 +571,6 @@ def verify_resume(method: str | None, pairs: tuple[str, ...], config: Path | Non
         console.print("the resumed run differs:\n  " + "\n  ".join(proof.differences), style="bold red")
         sys.exit(1)
     console.print(f"killed {proof.kills} times, same record, same weights: {proof.weights_sha256}", soft_wrap=True)
+
+
+from . import models as _models  # noqa: E402, F401 (adds its commands)

@@ -1,0 +1,235 @@
+"""A model in one file: a zip of JSON, safetensors and PNG images, written down in docs/model-file.md. No pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from PIL import Image
+from torch import Tensor
+
+from .calibration import Calibration
+from .core import Samples
+from .errors import UpclError
+from .files import partial_name
+
+FORMAT, VERSION = "upcl-model", 1
+KEPT_STATES = 10  # of the newest steps; older ones stay in the history only
+MOST_BYTES = 8 * 2**30
+
+
+class ModelFileError(UpclError):
+    """A file that is not a whole model of a version that can be read."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What was learned when, and how well it went."""
+
+    when: str
+    added: tuple[str, ...] = ()
+    more: dict[str, int] = field(default_factory=dict)
+    removed: int = 0
+    images: int = 0
+    seconds: float = 0.0
+    accuracy: dict[str, float | None] = field(default_factory=dict)
+    by_class: dict[str, float | None] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The model after one step. `classes` has None where a class was forgotten: its place stays, its name does not."""
+
+    weights: dict[str, Tensor]
+    growth: tuple[int, ...]
+    classes: tuple[str | None, ...]
+    exemplars: Samples
+    held_out: Samples
+    reading: str
+    calibration: Calibration
+
+
+@dataclass(frozen=True)
+class Making:
+    """What was chosen when the model was made, and holds for all its steps."""
+
+    method: str
+    options: dict[str, Any]
+    backbone: str
+    channels: int
+    size: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    memory: str
+    seed: int = 0
+    pretrained: str = ""
+    frozen: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A whole model: how it was made, its history, and the states of its newest steps by the number of the step."""
+
+    making: Making
+    history: tuple[Step, ...]
+    states: dict[int, State]
+
+    @property
+    def state(self) -> State:
+        return self.states[max(self.states)]
+
+    def grown(self, step: Step, state: State) -> Bundle:
+        """With one more step; the oldest state goes when there are too many."""
+        states = {**self.states, len(self.history): state}
+        kept = sorted(states)[-KEPT_STATES:]
+        return replace(self, history=(*self.history, step), states={number: states[number] for number in kept})
+
+    def rolled_back(self, step: int) -> Bundle:
+        """As it was after an earlier step, which must still be kept."""
+        states = {number: state for number, state in self.states.items() if number <= step}
+        return replace(self, history=self.history[: step + 1], states=states)
+
+
+def _png(image: Tensor) -> bytes:
+    pixels = image.numpy()
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[0] if len(pixels) == 1 else np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(
+        buffer, "PNG"
+    )
+    return buffer.getvalue()
+
+
+def save(bundle: Bundle, path: Path) -> None:
+    """Write beside the target and rename over it: the old file stays whole until the new one is."""
+    partial = partial_name(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
+            _fill(file, bundle)
+        with open(partial, "rb+") as written:
+            os.fsync(written.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
+    from importlib.metadata import version
+
+    stored: set[str] = set()
+
+    def keep(samples: Samples) -> dict[str, Any]:
+        """Images under their digest, each once however many states have it."""
+        names = []
+        for image in samples.inputs:
+            name = hashlib.sha256(image.numpy().tobytes()).hexdigest()
+            names.append(name)
+            if name not in stored:
+                stored.add(name)
+                file.writestr(f"images/{name}.png", _png(image), zipfile.ZIP_STORED)
+        return {"images": names, "labels": samples.labels.tolist()}
+
+    states = {}
+    for number, state in bundle.states.items():
+        weights = safetensors.torch.save({name: value.contiguous() for name, value in state.weights.items()})
+        file.writestr(f"weights/{number}.safetensors", weights)
+        states[str(number)] = {
+            "weights_sha256": hashlib.sha256(weights).hexdigest(),
+            "growth": state.growth,
+            "classes": state.classes,
+            "exemplars": keep(state.exemplars),
+            "held_out": keep(state.held_out),
+            "reading": state.reading,
+            "calibration": asdict(state.calibration),
+        }
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "written_by": {"upcl": version("upcl"), "torch": torch.__version__},
+        "making": asdict(bundle.making),
+        "history": [asdict(step) for step in bundle.history],
+        "states": states,
+    }
+    file.writestr("manifest.json", json.dumps(manifest, indent=1, allow_nan=False))
+
+
+def load(path: Path) -> Bundle:
+    """Read a model; whatever is not exactly one is refused with the reason."""
+    if not path.is_file():
+        raise ModelFileError(f"there is no model {path}: `upcl learn FOLDER --model {path}` makes one")
+    try:
+        with zipfile.ZipFile(path) as file:
+            return _read(path, file)
+    except zipfile.BadZipFile as error:
+        raise ModelFileError(f"{path} is not a model of upcl, or is damaged: {error}") from None
+    except (KeyError, TypeError, ValueError, AssertionError, EOFError, safetensors.SafetensorError) as error:
+        raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
+
+
+def _read(path: Path, file: zipfile.ZipFile) -> Bundle:
+    names = set(file.namelist())
+    if "manifest.json" not in names:
+        raise ModelFileError(f"{path} is not a model of upcl: it has no manifest.json")
+    if sum(entry.file_size for entry in file.infolist()) > MOST_BYTES:
+        raise ModelFileError(f"{path} claims to hold more than {MOST_BYTES:,} bytes: it was not read")
+    manifest = json.loads(file.read("manifest.json"))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not a model of upcl: its manifest says another format")
+    if manifest["version"] != VERSION:
+        raise ModelFileError(
+            f"{path} has version {manifest['version']}; this upcl reads version {VERSION}: upgrade upcl"
+        )
+    made = manifest["making"]
+    making = Making(**{**made, "mean": tuple(made["mean"]), "std": tuple(made["std"])})
+    history = tuple(Step(**{**step, "added": tuple(step["added"])}) for step in manifest["history"])
+    states = {int(number): _state(file, number, about, making) for number, about in manifest["states"].items()}
+    if not states or max(states) >= len(history):
+        raise ModelFileError(f"{path} is damaged: its states and its history do not fit")
+    return Bundle(making, history, states)
+
+
+def _state(file: zipfile.ZipFile, number: str, about: Mapping[str, Any], making: Making) -> State:
+    content = file.read(f"weights/{int(number)}.safetensors")
+    if hashlib.sha256(content).hexdigest() != about["weights_sha256"]:
+        raise ValueError("the weights do not match their digest")
+    classes = tuple(about["classes"])
+    if sum(about["growth"]) != len(classes):
+        raise ValueError("the number of classes does not fit the network")
+    return State(
+        weights=safetensors.torch.load(content),
+        growth=tuple(about["growth"]),
+        classes=classes,
+        exemplars=_images(file, about["exemplars"], making, len(classes)),
+        held_out=_images(file, about["held_out"], making, len(classes)),
+        reading=about["reading"],
+        calibration=Calibration(**about["calibration"]),
+    )
+
+
+def _images(file: zipfile.ZipFile, about: Mapping[str, Any], making: Making, num_classes: int) -> Samples:
+    shape = (making.channels, making.size, making.size)
+    labels = torch.tensor(about["labels"], dtype=torch.int64)
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
+        raise ValueError("an exemplar has no class")
+    images = torch.empty(len(labels), *shape, dtype=torch.uint8)
+    for place, name in enumerate(about["images"]):
+        with Image.open(io.BytesIO(file.read(f"images/{name}.png")), formats=["PNG"]) as image:
+            if image.size != shape[1:] or image.mode != ("L" if making.channels == 1 else "RGB"):
+                raise ValueError(f"image {name} has another shape")
+            pixels = np.array(image)
+        images[place] = torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+        if hashlib.sha256(images[place].numpy().tobytes()).hexdigest() != name:
+            raise ValueError(f"image {name} does not match its digest")
+    return Samples(images, labels)

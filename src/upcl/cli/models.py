@@ -1,0 +1,150 @@
+"""Commands for people with photos: a model in one file that learns, names, forgets and remembers its history."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from . import _console, _split_set, main, told_plainly
+
+if TYPE_CHECKING:
+    from ..bundle import Bundle, Step
+
+_MODEL = click.option("--model", required=True, type=click.Path(path_type=Path), help="The model's file, *.upcl.")
+_FILE = click.argument("model", type=click.Path(path_type=Path))
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@_MODEL
+@click.option("--method", help="Any method that keeps exemplars. [upcl]")
+@click.option("--epochs", type=click.IntRange(1), help="Passes over the images. [30]")
+@click.option("--memory", help="Exemplars kept in the file: 20/class, 2000 or 50MB. [20/class]")
+@click.option("--backbone", help="Network that makes features. [by the size of the images]")
+@click.option("--size", type=click.IntRange(8, 1024), help="Pixels that images are brought to. [their own, 64 at most]")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
+@click.option("--most-lost", type=float, default=20, show_default=True, help="Points that old classes may lose.")
+@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A field of the method; repeat.")
+@told_plainly
+def learn(
+    folder: Path,
+    model: Path,
+    method: str | None,
+    epochs: int | None,
+    memory: str | None,
+    backbone: str | None,
+    size: int | None,
+    device: str,
+    most_lost: float,
+    pairs: tuple[str, ...],
+) -> None:
+    """Learn the photos in FOLDER, whose sub-folders are the classes; the same command with new folders adds classes.
+
+    Old photos are not needed again: some are kept in the file. Stop it at any time: the file stays whole, and the same
+    command goes on.
+
+    \b
+    upcl learn birds/ --model birds.upcl
+    upcl learn more-birds/ --model birds.upcl
+    upcl predict --model birds.upcl photo.jpg
+    """
+    from ..learner import EPOCHS, Asked, Learner
+    from ..report.terminal import epochs_of, step_table
+
+    console, learner = _console(), Learner(model, device=device)
+    known = set(learner.classes)
+    asked = Asked(method, dict(_split_set(pairs)), backbone, memory, size, epochs or EPOCHS, device, most_lost)
+    with epochs_of(_console(stderr=True), f"learning {folder}") as watch:
+        learner.learn(folder, asked, watch)
+    bundle = learner.whole()
+    step = bundle.history[-1]
+    console.print(step_table(step, known))
+    _tell(bundle, step)
+    console.print(f"written to {model}", soft_wrap=True, markup=False)
+
+
+def _tell(bundle: Bundle, step: Step) -> None:
+    reading = bundle.state.reading
+    told = {name: f"{value:.1f} %" for name, value in step.accuracy.items() if value is not None}
+    for name, num in step.more.items():
+        click.echo(f"{num} more images of {name}, which it knew already")
+    if step.note:
+        click.echo(step.note)
+    if told:
+        click.echo(f"right on {bundle.state.calibration.images} held-out images: {told[reading]} (by its {reading})")
+
+
+@main.command()
+@_MODEL
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE|FOLDER|-", type=click.Path(path_type=Path))
+@click.option("--format", "kind", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Names for each image.")
+@click.option("--device", default="auto", show_default=True)
+@told_plainly
+def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: str) -> None:
+    """Name what is in images: files, folders, or `-` for names of files on standard input, a line each.
+
+    Confidence is calibrated on held-out images. "none of these" is said of images unlike anything learned; `upcl info`
+    tells how often that is a false alarm. Files that cannot be read are reported, and the command then exits with 1.
+    """
+    from ..learner import Learner
+    from ..predicting import list_images, predictions, written
+
+    found = predictions(Learner(model, device=device), list_images(images, sys.stdin), top)
+    failed = written(found, kind, _console())
+    if failed:
+        sys.exit(1)
+
+
+@main.command()
+@_FILE
+@told_plainly
+def info(model: Path) -> None:
+    """Tell everything about a model: classes, how well it does, what is in the file."""
+    from ..bundle import load
+    from ..report.terminal import model_tables
+
+    for part in model_tables(load(model), model):
+        _console().print(part)
+
+
+@main.command()
+@_FILE
+@told_plainly
+def history(model: Path) -> None:
+    """List what a model learned when, and how well it did afterwards."""
+    from ..bundle import load
+    from ..report.terminal import history_table
+
+    _console().print(history_table(load(model)))
+
+
+@main.command()
+@_FILE
+@click.option("--to", "step", type=int, required=True, help="The step to return to: `upcl history` numbers them.")
+@told_plainly
+def rollback(model: Path, step: int) -> None:
+    """Return to an earlier step; what was learned later is removed from the file."""
+    from ..learner import Learner
+
+    learner = Learner(model).rollback(step)
+    click.echo(f"{model} is as it was after step {step}: {len(learner.classes)} classes")
+
+
+@main.command()
+@_FILE
+@click.option("--class", "name", required=True, help="The class to remove.")
+@told_plainly
+def forget(model: Path, name: str) -> None:
+    """Remove a class, its images and its statistics from the file."""
+    from ..learner import Learner
+
+    Learner(model).forget(name)
+    click.echo(
+        f"{name}: its name, its exemplars, its held-out images, its row of the head and all earlier steps are gone "
+        f"from {model}.\nWhat the network's weights learned from its images is still in them: that cannot be taken "
+        "out. To be rid of it, learn a new model from the other classes' photos."
+    )

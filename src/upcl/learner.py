@@ -1,0 +1,489 @@
+"""A model that keeps growing: learn folders of images, add classes later, name what is in a picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .bundle import Bundle, Making, State, Step, load, save
+from .calibration import calibrate, confidence
+from .config import check, find_method
+from .core import Recipes, Samples, Task
+from .data import Transform
+from .data.augment import Flip, PadCrop, RandomResizedCrop
+from .data.datasets import statistics
+from .data.folders import SCALE, hold_out
+from .data.health import ImageFile, examine
+from .data.pixels import decode
+from .engine import EpochEnd, choose_device
+from .errors import UserError
+from .folder import RunFolder
+from .lessons import Lessons
+from .memory import Budget, class_means
+from .methods import Method, Setting
+from .recipes import RECIPES
+from .records import environment
+from .seeding import isolated, seed_all
+
+HELD_OUT = 20  # percent of each class's images
+KEPT_HELD_OUT = 20  # images of each class
+EPOCHS = 30
+MOST_LOST = 20.0  # points that old classes may lose in one step
+LARGEST_OWN = 64  # pixels that images are brought to where nothing else is said
+NOTHING = "none of these"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an image shows: names with confidence, the likeliest first, and whether it is like anything learned."""
+
+    names: tuple[str, ...]
+    confidence: tuple[float, ...]
+    familiarity: float
+    known: bool
+
+    @property
+    def name(self) -> str:
+        return self.names[0] if self.known else NOTHING
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What can be said when a model is made or grows; None leaves it as it is, or to the defaults."""
+
+    method: str | None = None
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    backbone: str | None = None
+    memory: str | None = None
+    size: int | None = None
+    epochs: int = EPOCHS
+    device: str = "auto"
+    most_lost: float | None = MOST_LOST
+
+
+@dataclass(frozen=True)
+class StepIdentity:
+    """One step of a model: the same model, images and wishes make the same step, which can go on where it stopped."""
+
+    content: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        value: dict[str, Any] = json.loads(json.dumps(self.content))
+        return value
+
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+
+
+Watch = Callable[[EpochEnd], None]
+
+
+class Learner:
+    """A model in a file.
+
+    >>> Learner("birds.upcl").learn("photos").predict(["one.jpg"])  # doctest: +SKIP
+    array(['robin'], dtype='<U5')
+    """
+
+    def __init__(self, path: str | Path, *, device: str = "auto") -> None:
+        self.path, self.device = Path(path), choose_device(device)
+        self.bundle: Bundle | None = load(self.path) if self.path.exists() else None
+        self._method: Method[Any] | None = None
+
+    @property
+    def classes(self) -> list[str]:
+        """The names that it knows, in the order they were learned."""
+        return [name for name in self.bundle.state.classes if name is not None] if self.bundle else []
+
+    def whole(self) -> Bundle:
+        if self.bundle is None:
+            raise UserError(f"{self.path} has learned nothing yet: `upcl learn FOLDER --model {self.path}`")
+        return self.bundle
+
+    # learning
+
+    def learn(self, folder: str | Path, asked: Asked = Asked(), watch: Watch | None = None) -> Learner:  # noqa: B008
+        """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done."""
+        health, good = examine(Path(folder))
+        if not good:
+            raise UserError(f"no image in {folder} can be read, such as {health.broken[0][0]}: {health.broken[0][1]}")
+        train_files, held_files = _split(good)
+        size, channels = self._shape(asked, good)
+        train, held = (_decoded(files, size, channels, Path(folder).name) for files in (train_files, held_files))
+        return self.learn_arrays(
+            train, [f.label for f in train_files], held, [f.label for f in held_files], asked, watch
+        )
+
+    def learn_arrays(
+        self,
+        train: Tensor,
+        train_names: Sequence[str],
+        held: Tensor,
+        held_names: Sequence[str],
+        asked: Asked,
+        watch: Watch | None = None,
+    ) -> Learner:
+        """The same with uint8 images (N x C x H x W) and a name for each."""
+        making = self._making(asked, train)
+        with isolated():
+            lesson = _Lesson(self, making, asked)
+            lesson.take(train, train_names, held, held_names)
+            self.bundle = lesson.learn(watch)
+        self._method = None
+        save(self.bundle, self.path)
+        shutil.rmtree(lesson.work, ignore_errors=True)
+        return self
+
+    def _shape(self, asked: Asked, good: Sequence[ImageFile]) -> tuple[int, int]:
+        if self.bundle:
+            if asked.size not in (None, self.bundle.making.size):
+                raise UserError(
+                    f"{self.path} was made with images of {self.bundle.making.size} pixels; leave --size out"
+                )
+            return self.bundle.making.size, self.bundle.making.channels
+        sizes = {(file.width, file.height) for file in good}
+        own = next(iter(sizes)) if len(sizes) == 1 else (0, 1)
+        size = own[0] if own[0] == own[1] and own[0] <= LARGEST_OWN else LARGEST_OWN
+        return asked.size or size, 1 if all(file.grey for file in good) else 3
+
+    def _making(self, asked: Asked, train: Tensor) -> Making:
+        if self.bundle:
+            made = self.bundle.making
+            for name in ("method", "backbone"):
+                if getattr(asked, name) not in (None, getattr(made, name)):
+                    raise UserError(f"{self.path} was made with {name} {getattr(made, name)}: that cannot change")
+            return dataclasses.replace(made, memory=asked.memory or made.memory)
+        method = find_method(asked.method or "upcl")
+        if method.needs_total or not method.uses_memory:
+            why = "must know the number of classes in advance" if method.needs_total else "keeps no exemplars"
+            raise UserError(f"{method.title} {why}, so it cannot grow from folders: choose upcl, icarl, wa, ...")
+        mean, std = statistics([train])
+        return Making(
+            method=asked.method or "upcl",
+            options=check(method, asked.options, f"option of {method.name}"),
+            backbone=asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7"),
+            channels=train.shape[1],
+            size=train.shape[-1],
+            mean=mean,
+            std=std,
+            memory=asked.memory or "20/class",
+        )
+
+    # looking
+
+    @property
+    def method(self) -> Method[Any]:
+        """The method with the model's weights, ready to be asked."""
+        if self._method is None:
+            bundle = self.whole()
+            with isolated():
+                self._method = make_method(bundle.making, len(bundle.state.classes), self.device)
+                restore(self._method, bundle.state)
+        return self._method
+
+    def answers(self, images: Tensor, top: int = 5) -> list[Answer]:
+        """What uint8 images (N x C x size x size) show."""
+        state = self.whole().state
+        if not len(images):
+            return []
+        scores, familiarity = look(self.method, state, images)
+        sure = confidence(scores, state.calibration.temperature)
+        values, places = sure.topk(min(top, len(self.classes)), 1)
+        return [
+            Answer(
+                names=tuple(str(state.classes[k]) for k in row.tolist()),
+                confidence=tuple(value.tolist()),
+                familiarity=float(near),
+                known=float(near) >= state.calibration.threshold,
+            )
+            for row, value, near in zip(places, values, familiarity, strict=True)
+        ]
+
+    def predict(self, images: Sequence[str | Path]) -> np.ndarray:
+        """A name for each image file; `none of these` for what is unlike anything learned."""
+        making = self.whole().making
+        decoded = decode([Path(path) for path in images], making.size, making.channels, "images")
+        return np.array([answer.name for answer in self.answers(decoded)])
+
+    # changing
+
+    def rollback(self, step: int) -> Learner:
+        """Return to the state after an earlier step; what came later is gone from the file."""
+        bundle = self.whole()
+        if step not in bundle.states:
+            kept = ", ".join(map(str, sorted(bundle.states)))
+            raise UserError(f"step {step} is not kept in {self.path}: choose from {kept}")
+        self.bundle, self._method = bundle.rolled_back(step), None
+        save(self.bundle, self.path)
+        return self
+
+    def forget(self, name: str) -> Learner:
+        """Remove a class, its exemplars and statistics, and every earlier state, which would still have them."""
+        bundle, state = self.whole(), self.whole().state
+        if name not in self.classes:
+            raise UserError(f"{self.path} knows no class '{name}': it knows {', '.join(self.classes[:20])}")
+        if len(self.classes) == 1:
+            raise UserError(f"'{name}' is the only class: remove the file instead")
+        label = state.classes.index(name)
+        kept = dataclasses.replace(
+            state,
+            classes=tuple(None if each == name else each for each in state.classes),
+            exemplars=state.exemplars[state.exemplars.labels != label],
+            held_out=state.held_out[state.held_out.labels != label],
+            weights=_without(state.weights, label),
+        )
+        history = tuple(_unnamed(step, name) for step in bundle.history)
+        method = make_method(bundle.making, len(kept.classes), self.device)
+        restore(method, kept)
+        reading, calibration, by_class, accuracy = judged(method, kept)
+        kept = dataclasses.replace(kept, reading=reading, calibration=calibration)
+        step = Step(when=_now(), removed=1, accuracy=accuracy, by_class=by_class, note="a class was removed")
+        self.bundle = Bundle(bundle.making, (*history, step), {len(history): kept})
+        self._method = None
+        save(self.bundle, self.path)
+        return self
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _without(weights: dict[str, Tensor], label: int) -> dict[str, Tensor]:
+    """Where a head keeps a row for each class that is learned from its images, that class's row is set to zero."""
+    cleared = dict(weights)
+    for name in ("head.weight", "head.bias", "head.centroids", "head.means"):
+        if name in cleared:
+            cleared[name] = cleared[name].clone()
+            cleared[name][label] = 0
+    return cleared
+
+
+def _unnamed(step: Step, name: str) -> Step:
+    hidden = "(removed)"
+    return dataclasses.replace(
+        step,
+        added=tuple(hidden if each == name else each for each in step.added),
+        more={key: value for key, value in step.more.items() if key != name},
+        by_class={key: value for key, value in step.by_class.items() if key != name},
+    )
+
+
+def _split(good: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Images to learn from and images held out: those of a test folder, or a share of each class."""
+    tested = [file for file in good if file.part == "test"]
+    train = [file for file in good if file.part == "train"]
+    return (train, tested) if tested else hold_out(train, HELD_OUT, 0)
+
+
+def _decoded(files: Sequence[ImageFile], size: int, channels: int, what: str) -> Tensor:
+    if not files:
+        return torch.empty(0, channels, size, size, dtype=torch.uint8)
+    return decode([file.path for file in files], size, channels, what)
+
+
+def transform_of(making: Making) -> Transform:
+    crop = PadCrop(max(1, making.size // 8)) if making.size <= 32 else RandomResizedCrop(making.size, scale=SCALE)
+    return Transform(making.mean, making.std, (crop, Flip(0.5)))
+
+
+def make_method(making: Making, num_classes: int, device: torch.device, recipes: Recipes | None = None) -> Method[Any]:
+    """The method in the setting of this model, with a fresh network."""
+    method: Method[Any] = find_method(making.method)(**making.options)
+    quick = RECIPES["quick"]
+    assert quick
+    setting = Setting(
+        backbone=making.backbone,
+        channels=making.channels,
+        transform=transform_of(making),
+        recipes=recipes or quick,
+        budget=Budget.parse(making.memory),
+        selection="herding",
+        image_shape=(making.channels, making.size, making.size),
+        num_classes=num_classes,
+        device=device,
+    )
+    seed_all(making.seed, "start")
+    method.start(setting)
+    return method
+
+
+def restore(method: Method[Any], state: State) -> None:
+    memory = {"inputs": state.exemplars.inputs, "labels": state.exemplars.labels}
+    method.restore({"growth": list(state.growth), "net": state.weights, "memory": memory})
+    method.net.eval()
+
+
+@torch.no_grad()
+def look(method: Method[Any], state: State, images: Tensor, reading: str | None = None) -> tuple[Tensor, Tensor]:
+    """Scores of each class, -inf for forgotten ones, and familiarity: the largest cosine to a class's mean exemplar."""
+    device, num = method.setting.device, len(state.classes)
+    features = method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))
+    exemplars = state.exemplars
+    means = class_means(method.extract(exemplars), exemplars.labels.to(device), num)
+    cosines = F.normalize(features) @ means.T
+    scores = method.scores(features) if (reading or state.reading) == "head" else cosines
+    gone = torch.tensor([name is None for name in state.classes], device=device)
+    missing = gone | (means.norm(dim=1) == 0)
+    familiar = cosines.masked_fill(missing, -1.0).max(1).values
+    return scores.masked_fill(gone, -torch.inf).cpu(), familiar.cpu()
+
+
+def judged(method: Method[Any], state: State) -> tuple[str, Any, dict[str, float | None], dict[str, float | None]]:
+    """On the held-out images: the better reading, its calibration, accuracy by class and in all for each reading."""
+    held = state.held_out
+    found = {reading: look(method, state, held.inputs, reading) for reading in ("head", "nme")} if len(held) else {}
+    accuracy: dict[str, float | None] = {
+        reading: 100 * float((scores.argmax(1) == held.labels).float().mean()) for reading, (scores, _) in found.items()
+    }
+    reading = max(accuracy, key=lambda name: accuracy[name] or 0.0) if accuracy else "head"
+    if not found:
+        empty = torch.empty(0)
+        return reading, calibrate(torch.empty(0, 1), empty.long(), empty), {}, {}
+    scores, familiar = found[reading]
+    right = scores.argmax(1) == held.labels
+    by_class: dict[str, float | None] = {}
+    for label, name in enumerate(state.classes):
+        mine = held.labels == label
+        if name is not None:
+            by_class[name] = 100 * float(right[mine].float().mean()) if bool(mine.any()) else None
+    return reading, calibrate(scores, held.labels, familiar), by_class, accuracy
+
+
+class _Lesson:
+    """One step: what comes in, what it becomes."""
+
+    def __init__(self, learner: Learner, making: Making, asked: Asked) -> None:
+        self.learner, self.making, self.asked = learner, making, asked
+        self.before = learner.bundle.state if learner.bundle else None
+        self.work = learner.path.with_name(learner.path.name + ".work")
+
+    def take(self, train: Tensor, train_names: Sequence[str], held: Tensor, held_names: Sequence[str]) -> None:
+        """Sort images into new classes, more of old ones, and held out; leave out what the model has already."""
+        old = list(self.before.classes) if self.before else []
+        new = sorted({name for name in train_names if name not in old})
+        self.classes: list[str | None] = [*old, *new]
+        number = {name: k for k, name in enumerate(self.classes) if name is not None}
+        known = {_digest(image) for image in self.before.exemplars.inputs} if self.before else set()
+        kept = {_digest(image) for image in self.before.held_out.inputs} if self.before else set()
+
+        def chosen(images: Tensor, names: Sequence[str]) -> Samples:
+            keep = [k for k, name in enumerate(names) if name in number and _digest(images[k]) not in known | kept]
+            index = torch.tensor(keep, dtype=torch.int64)
+            return Samples(images[index], torch.tensor([number[names[k]] for k in keep], dtype=torch.int64))
+
+        every = chosen(train, train_names)
+        self.fresh, self.extra = every[every.labels >= len(old)], every[every.labels < len(old)]
+        self.held = chosen(held, held_names)
+        self.num_old, self.num_new = len(old), len(new)
+        if not len(every):
+            raise UserError("the model has every one of these images already: nothing to learn")
+
+    def learn(self, watch: Watch | None) -> Bundle:
+        """Train, judge, guard; the bundle with the new step."""
+        recipes = RECIPES["quick"]
+        assert recipes
+        device = self.learner.device
+        method = make_method(self.making, len(self.classes), device, recipes.scaled(self.asked.epochs))
+        if self.before:
+            restore(method, self.before)
+        seconds = self._train(method, watch) if self.num_new else 0.0
+        if len(self.extra):
+            method.memory.refresh(self.extra, len(self.classes), method.extract)
+        state = self._state(method)
+        reading, calibration, by_class, accuracy = judged(method, state)
+        state = dataclasses.replace(state, reading=reading, calibration=calibration)
+        self._guard(by_class)
+        more = {str(self.classes[k]): int(n) for k, n in enumerate(self.extra.counts(len(self.classes))) if n}
+        step = Step(
+            when=_now(),
+            added=tuple(str(name) for name in self.classes[self.num_old :]),
+            more=more,
+            images=len(self.fresh) + len(self.extra),
+            seconds=round(seconds, 1),
+            accuracy=accuracy,
+            by_class=by_class,
+            note="" if self.num_new else "no new class: exemplars were chosen anew, the weights stayed",
+        )
+        earlier = self.learner.bundle
+        return (earlier or Bundle(self.making, (), {})).grown(step, state)
+
+    def _train(self, method: Method[Any], watch: Watch | None) -> float:
+        identity = StepIdentity(
+            {
+                "model": len(self.learner.bundle.history) if self.learner.bundle else 0,
+                "making": dataclasses.asdict(self.making),
+                "epochs": self.asked.epochs,
+                "images": hashlib.sha256(
+                    b"".join(
+                        part.inputs.numpy().tobytes() + part.labels.numpy().tobytes()
+                        for part in (self.fresh, self.extra)
+                    )
+                ).hexdigest(),
+                "before": hashlib.sha256(
+                    b"".join(value.numpy().tobytes() for value in self.before.weights.values()) if self.before else b""
+                ).hexdigest(),
+            }
+        )
+        stored = self.work / "config.json"
+        if self.work.exists() and (not stored.is_file() or json.loads(stored.read_text()) != identity.to_json()):
+            shutil.rmtree(self.work)  # of another step that was given up
+        method.memory.samples = method.memory.samples + self.extra
+        index = len(self.before.growth) if self.before else 0
+        task = Task(index, self.num_old, self.num_new, self.fresh)
+        with RunFolder(self.work, identity, resume=True, save_seconds=15) as folder:
+
+            def tell(_task: Task, _stage: str, end: EpochEnd) -> None:
+                if watch:
+                    watch(end)
+
+            lessons = Lessons(method, folder, self.making.seed, environment(self.learner.device), tell)
+            return lessons.learn(task)
+
+    def _state(self, method: Method[Any]) -> State:
+        before = self.before.held_out if self.before else self.held[:0]
+        held = before + self.held
+        rows = [(held.labels == k).nonzero()[:KEPT_HELD_OUT, 0] for k in range(len(self.classes))]
+        saved = method.state()
+        return State(
+            weights={name: value.detach().cpu().clone() for name, value in saved["net"].items()},
+            growth=tuple(saved["growth"]),
+            classes=tuple(self.classes),
+            exemplars=Samples(saved["memory"]["inputs"].cpu(), saved["memory"]["labels"].cpu()),
+            held_out=held[torch.cat([torch.empty(0, dtype=torch.int64), *rows])],
+            reading="head",
+            calibration=calibrate(torch.empty(0, 1), torch.empty(0).long(), torch.empty(0)),
+        )
+
+    def _guard(self, by_class: dict[str, float | None]) -> None:
+        """Refuse a step after which old classes lost too much, unless told otherwise."""
+        bundle = self.learner.bundle
+        if bundle is None or self.asked.most_lost is None:
+            return
+        before = bundle.history[-1].by_class
+        pairs = {n: (b, by_class[n]) for n, b in before.items() if b is not None and by_class.get(n) is not None}
+        lost = {name: was - now for name, (was, now) in pairs.items() if now is not None}
+        mean = sum(lost.values()) / len(lost) if lost else 0.0
+        if mean > self.asked.most_lost:
+            worst = sorted(lost, key=lambda name: -lost[name])[:5]
+            told = ", ".join(f"{name} {lost[name]:.0f}" for name in worst)
+            raise UserError(
+                f"old classes would lose {mean:.0f} points on average (most: {told}), more than --most-lost "
+                f"{self.asked.most_lost:g}: the model was left as it is. Try more --memory, more --epochs, or "
+                "--most-lost 100 to take it nevertheless"
+            )
+
+
+def _digest(image: Tensor) -> str:
+    return hashlib.sha256(image.numpy().tobytes()).hexdigest()

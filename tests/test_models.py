@@ -1,0 +1,322 @@
+"""Models in one file: learn, grow, name, forget, go back; and files that are not what they say."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from PIL import Image
+
+from upcl import UserError, load_dataset
+from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
+from upcl.calibration import calibrate, confidence, fit_temperature
+from upcl.cli import main
+from upcl.learner import NOTHING, Asked, Learner
+
+QUICK = Asked(epochs=4, backbone="small", memory="4/class", most_lost=None)
+WORDS = ("--epochs", "4", "--backbone", "small", "--memory", "4/class", "--most-lost", "100")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders `first` and `second` with three classes each, and `unlike` with noise."""
+    root = tmp_path_factory.mktemp("photos")
+    data = load_dataset("synthetic:classes=6,train=20,test=1,noise=20")
+    for image, label in zip(data.train.inputs, data.train.labels.tolist(), strict=True):
+        folder = root / ("first" if label < 3 else "second") / f"kind {label}"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{len(list(folder.iterdir()))}.png"
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / name)
+    return root
+
+
+@pytest.fixture(scope="module")
+def model(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "kinds.upcl"
+    Learner(path).learn(photos / "first", QUICK)
+    Learner(path).learn(photos / "second", QUICK)
+    return path
+
+
+def upcl(*words: str) -> Any:
+    return CliRunner().invoke(main, list(words), env={"COLUMNS": "160"})
+
+
+def test_a_model_grows_without_the_old_photos(model: Path, photos: Path) -> None:
+    learner = Learner(model)
+    assert learner.classes == [f"kind {k}" for k in range(6)]
+    bundle = learner.whole()
+    assert [step.added for step in bundle.history] == [
+        ("kind 0", "kind 1", "kind 2"),
+        ("kind 3", "kind 4", "kind 5"),
+    ]
+    assert bundle.state.exemplars.counts(6).tolist() == [4] * 6
+    right = [max(v for v in step.accuracy.values() if v is not None) for step in bundle.history]
+    assert right[1] >= 60, right
+    paths = [p for k in (0, 4) for p in sorted((photos / ("first" if k < 3 else "second") / f"kind {k}").iterdir())]
+    names = learner.predict(paths)
+    assert np.mean(names == np.repeat(["kind 0", "kind 4"], 20)) > 0.6
+
+
+def test_held_out_images_are_never_learned_from(model: Path) -> None:
+    for state in load(model).states.values():
+        kept = {image.numpy().tobytes() for image in state.exemplars.inputs}
+        assert not kept & {image.numpy().tobytes() for image in state.held_out.inputs}
+
+
+def test_the_same_images_again_are_noticed_and_more_of_a_class_are_taken(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.upcl"
+    shutil.copy(model, path)
+    more = tmp_path / "more" / "kind 1"
+    more.mkdir(parents=True)
+    data = load_dataset("synthetic:classes=6,train=20,test=9,noise=20")
+    for place, image in enumerate(data.test.inputs[data.test.labels == 1]):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(more / f"{place}.png")
+    before = load(path).state
+    learner = Learner(path).learn(tmp_path / "more", QUICK)
+    step = learner.whole().history[-1]
+    assert step.more == {"kind 1": 8} and step.added == ()
+    assert "weights stayed" in step.note
+    assert all(torch.equal(before.weights[k], v) for k, v in learner.whole().state.weights.items())
+    kept = tmp_path / "kept" / "kind 0"
+    kept.mkdir(parents=True)
+    for place, image in enumerate(before.exemplars.inputs[before.exemplars.labels == 0]):
+        Image.fromarray(image.permute(1, 2, 0).numpy()).save(kept / f"{place}.png")
+    with pytest.raises(UserError, match="every one of these images already"):
+        Learner(path).learn(tmp_path / "kept", QUICK)
+
+
+def test_files_survive_the_way_to_disk_and_back(model: Path, tmp_path: Path) -> None:
+    bundle = load(model)
+    save(bundle, tmp_path / "copy.upcl")
+    again = load(tmp_path / "copy.upcl")
+    assert again.making == bundle.making and again.history == bundle.history
+    for number, state in bundle.states.items():
+        assert torch.equal(again.states[number].exemplars.inputs, state.exemplars.inputs)
+        assert all(torch.equal(again.states[number].weights[k], v) for k, v in state.weights.items())
+
+
+def with_manifest(kind: str, body: bytes) -> bytes:
+    manifest = json.loads(body)
+    exemplars = manifest["states"]["1"]["exemplars"]
+    if kind == "newer":
+        manifest["version"] = 99
+    elif kind == "labels":
+        exemplars["labels"][0] = 77
+    elif kind == "other":
+        manifest["format"] = "something"
+    elif kind == "path":
+        exemplars["images"][0] = "../../etc/passwd"
+    return json.dumps(manifest).encode()
+
+
+def large_png() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("RGB", (3000, 3000)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def damaged(model: Path, path: Path, kind: str) -> Path:
+    content = bytearray(model.read_bytes())
+    flipped = content.copy()
+    flipped[len(content) // 2] ^= 0xFF
+    raw = {"cut": content[: len(content) // 2], "flipped": flipped, "foreign": b"GIF89a" + bytes(100)}
+    if kind in raw:
+        path.write_bytes(raw[kind])
+        return path
+    with zipfile.ZipFile(model) as old, zipfile.ZipFile(path, "w") as new:
+        for entry in old.infolist():
+            body, name = old.read(entry), entry.filename
+            if name == "manifest.json":
+                body = with_manifest(kind, body)
+            elif kind == "weights" and name.startswith("weights/1"):
+                body = body[:-4] + b"\0\0\0\1"
+            elif kind == "bomb" and name.startswith("images/"):
+                body = large_png()
+            if (kind, name) != ("no manifest", "manifest.json"):
+                new.writestr(name, body)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("cut", "damaged"),
+        ("flipped", "damaged"),
+        ("foreign", "not a model"),
+        ("newer", "upgrade upcl"),
+        ("other", "another format"),
+        ("no manifest", r"no manifest\.json"),
+        ("labels", "has no class"),
+        ("path", "damaged"),
+        ("weights", "do not match their digest"),
+        ("bomb", "another shape"),
+    ],
+)
+def test_what_is_no_whole_model_is_refused(model: Path, tmp_path: Path, kind: str, said: str) -> None:
+    path = damaged(model, tmp_path / "x.upcl", kind)
+    with pytest.raises(ModelFileError, match=said):
+        load(path)
+    done = upcl("info", str(path))
+    assert done.exit_code != 0
+    assert "Traceback" not in done.output
+
+
+def test_going_back_and_only_the_newest_states_are_kept(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.upcl"
+    shutil.copy(model, path)
+    whole = load(path)
+    done = upcl("rollback", str(path), "--to", "0")
+    assert done.exit_code == 0, done.output
+    assert Learner(path).classes == ["kind 0", "kind 1", "kind 2"]
+    assert "not kept" in upcl("rollback", str(path), "--to", "7").output
+    long: Bundle = whole
+    for _ in range(KEPT_STATES + 3):
+        long = long.grown(whole.history[0], whole.state)
+    assert len(long.states) == KEPT_STATES and max(long.states) == len(long.history) - 1
+
+
+def test_forgetting_removes_the_class_from_the_file(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.upcl"
+    shutil.copy(model, path)
+    images = [i.numpy().tobytes() for i in load(path).state.exemplars.inputs[load(path).state.exemplars.labels == 1]]
+    done = upcl("forget", str(path), "--class", "kind 1")
+    assert done.exit_code == 0
+    assert "cannot be taken out" in done.output
+    with zipfile.ZipFile(path) as file:
+        assert b"kind 1" not in file.read("manifest.json")
+    bundle = load(path)
+    assert all(i.numpy().tobytes() not in images for i in bundle.state.exemplars.inputs)
+    assert list(bundle.states) == [2], "earlier states would still have it"
+    learner = Learner(path)
+    assert "kind 1" not in learner.classes and len(learner.classes) == 5
+    answers = learner.answers(torch.randint(0, 256, (8, 3, 8, 8), dtype=torch.uint8), top=6)
+    assert all("kind 1" not in answer.names and len(answer.names) == 5 for answer in answers)
+    assert "knows no class" in upcl("forget", str(path), "--class", "kind 1").output
+
+
+def test_a_model_that_forgot_goes_on_learning(model: Path, photos: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.upcl"
+    shutil.copy(model, path)
+    Learner(path).rollback(0).forget("kind 1").learn(photos / "second", QUICK)
+    assert Learner(path).classes == ["kind 0", "kind 2", "kind 3", "kind 4", "kind 5"]
+
+
+def test_the_guard_refuses_and_leaves_the_file_alone(model: Path, photos: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.upcl"
+    shutil.copy(model, path)
+    Learner(path).rollback(0)
+    before = path.read_bytes()
+    strict = dataclasses.replace(QUICK, most_lost=-1000.0)
+    with pytest.raises(UserError, match=r"old classes would lose .* points on average \(most: kind"):
+        Learner(path).learn(photos / "second", strict)
+    assert path.read_bytes() == before
+    Learner(path).learn(photos / "second", QUICK)
+    assert len(Learner(path).classes) == 6
+
+
+def test_killed_learning_leaves_the_old_file_and_goes_on(model: Path, photos: Path, tmp_path: Path) -> None:
+    whole, path = tmp_path / "whole.upcl", tmp_path / "killed.upcl"
+    for each in (whole, path):
+        shutil.copy(model, each)
+        Learner(each).rollback(0)
+    before = path.read_bytes()
+    words = ["learn", str(photos / "second"), *WORDS, "--epochs", "40"]
+    command = [sys.executable, "-m", "upcl", *words, "--model", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    events = path.with_name("killed.upcl.work") / "events.jsonl"
+    until = time.monotonic() + 60
+    while not (events.is_file() and events.stat().st_size > 300):
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert path.read_bytes() == before
+    for each in (path, whole):
+        done = subprocess.run([*command[:-1], str(each)], capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr
+    killed, unbroken = load(path).state, load(whole).state
+    assert all(torch.equal(killed.weights[name], value) for name, value in unbroken.weights.items())
+    assert not events.parent.exists()
+
+
+def test_predict_in_every_format(model: Path, photos: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "look"
+    shutil.copytree(photos / "first" / "kind 2", folder)
+    (folder / "broken.jpg").write_text("no image")
+    done = upcl("predict", "--model", str(model), str(folder), "--format", "json")
+    assert done.exit_code == 1, "one file could not be read"
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rows) == 21
+    assert next(row for row in rows if "error" in row)["image"].endswith("broken.jpg")
+    good = [row for row in rows if "error" not in row]
+    assert all(0 <= row["top"][0]["confidence"] <= 1 and len(row["top"]) == 3 for row in good)
+    (folder / "broken.jpg").unlink()
+    assert upcl("predict", "--model", str(model), str(folder), "--format", "csv").stdout.count("\n") == 21
+    table = upcl("predict", "--model", str(model), str(folder / "0.png")).stdout
+    assert "0.png" in table and ("kind" in table or NOTHING in table)
+    piped = CliRunner().invoke(
+        main, ["predict", "--model", str(model), "-", "--format", "json"], input=f"{folder / '1.png'}\n"
+    )
+    assert json.loads(piped.stdout)["image"].endswith("1.png")
+
+
+def test_noise_is_none_of_these(model: Path) -> None:
+    noise = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    known = sum(answer.known for answer in Learner(model).answers(noise))
+    assert known < 60, "most noise is further from the classes than the classes' own images"
+
+
+def test_info_and_history_tell_what_is_in_the_file(model: Path) -> None:
+    told = upcl("info", str(model)).stdout
+    assert "6 classes, 2 steps" in told and "24 exemplars" in told and "false alarms" in told
+    listed = upcl("history", str(model)).stdout
+    assert "kind 3, kind 4, kind 5" in listed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--method", "finetune"), "keeps no exemplars"),
+        (("--method", "nccil"), "number of classes in advance"),
+        (("--method", "upc"), "did you mean upcl"),
+        (("--set", "taau=1"), "did you mean tau"),
+    ],
+)
+def test_wrong_wishes_are_told_before_anything_is_written(
+    words: tuple[str, ...], said: str, photos: Path, tmp_path: Path
+) -> None:
+    done = upcl("learn", str(photos / "first"), "--model", str(tmp_path / "m.upcl"), *words)
+    assert done.exit_code == 2 and said in done.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_temperature_makes_confidence_as_large_as_it_is_right() -> None:
+    draw = torch.Generator().manual_seed(0)
+    true = torch.randn(4000, 5, generator=draw)
+    labels = true.softmax(1).multinomial(1, generator=draw)[:, 0]
+    found = fit_temperature(10 * true, labels)
+    assert found == pytest.approx(10, rel=0.1)
+    sure = confidence(10 * true, found).max(1)
+    assert float(sure.values.mean()) == pytest.approx(float((sure.indices == labels).double().mean()), abs=0.02)
+
+
+def test_false_alarms_are_measured_on_other_images() -> None:
+    familiar = torch.rand(1000, generator=torch.Generator().manual_seed(0))
+    found = calibrate(torch.zeros(1000, 2), torch.zeros(1000, dtype=torch.int64), familiar)
+    assert found.threshold == pytest.approx(0.05, abs=0.02)
+    assert 0.02 < found.false_alarms < 0.09
