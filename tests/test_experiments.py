@@ -34,11 +34,21 @@ def test_files_say_what_they_are_what_the_paper_got_and_how_long_they_take(name:
     told = experiments.about(name)
     assert "The paper" in told and "full:" in told and "quick:" in told
     if name.startswith(("memory-", "ablation", "lambda", "table1")):
-        known = [c.a_last for c in (*published.main(), *published.memory())]
-        known += [value for table in (published.ablation(), published.lambda_1()) for value, _ in table.values()]
-        known += [c.a_avg for c in published.main() if c.a_avg]
-        numbers = [float(text) for text in re.findall(r"\d+\.\d\d\b", told)]
-        assert numbers and set(numbers) <= set(known), "every printed figure stands in the published tables"
+        numbers = [float(text) for text in re.findall(r"\d+\.\d+\b", told.partition("full:")[0])]
+        assert sorted(numbers) == sorted(printed(name)), "as in the published tables"
+
+
+def printed(name: str) -> list[float]:
+    """The figures that the first lines of an experiment's file quote."""
+    if name == "ablation":
+        return [last for last, _ in published.ablation().values()]
+    if name == "lambda":
+        return [last for last, _ in published.lambda_1().values()] + [0.1]
+    if name == "table1":
+        ours = [c for c in published.main() if c.method == "upcl" and c.data == "cifar100"]
+        return [value for c in ours for value in (c.a_last, c.a_avg) if value is not None]
+    _, data, tasks = name.split("-")
+    return [c.a_last for c in published.memory() if (c.data, f"t{c.tasks}") == (data, tasks)]
 
 
 @pytest.mark.parametrize("name", names())
@@ -51,6 +61,12 @@ def test_grids_ask_for_what_there_is(name: str, scale: Any) -> None:
         base = re.split("[:/]", job.request.data)[0]
         assert base in DATASETS
         assert scale == "full" or base in ("digits", "synthetic"), "quick runs need no download"
+
+
+@pytest.mark.parametrize("name", list(experiments.with_cifar100()))
+def test_quick_grids_on_cifar100_take_a_slice(name: str) -> None:
+    grid = load(name, data="cifar100").grid
+    assert grid and {job.request.data for job in grid.jobs} == {"cifar100/T5:train=30,test=30"}
 
 
 def test_full_scale_is_the_papers() -> None:
@@ -133,9 +149,15 @@ def test_an_experiment_runs_and_shows_ours_beside_theirs(tmp_path: Path, monkeyp
         assert "27.14" in done.output and "51.78" in done.output, "the paper's figures"
         assert "One seed each" in done.output
         page = (out / "tiny-quick.html").read_text()
-        assert "not the paper&#39;s setting" in page and "The paper claims: It works." in page
+        assert "NOT the paper&#39;s setting" in page and "The paper claims: It works." in page
+        assert "NOT the paper's setting" in " ".join(done.output.split()), "said in the terminal too"
         again = CliRunner().invoke(main, ["reproduce", "tiny", "--out", str(out)], env={"COLUMNS": "200"})
         assert again.output.count("done before") == 4, "said at once and in the table"
+        content["quick"]["same"]["data"] = "cifar100"  # type: ignore[index]
+        (small / "tiny.yaml").write_text(json.dumps(content))
+        words = ["reproduce", "tiny", "--out", str(out), "--data-root", str(tmp_path / "no")]
+        assert CliRunner().invoke(main, words).exit_code == 1
+        assert (out / "tiny-quick.html").read_text() == page, "a page is not lost to runs that failed"
     finally:
         experiments.names.cache_clear()
 

@@ -134,7 +134,7 @@ def damaged(model: Path, path: Path, kind: str) -> Path:
     content = bytearray(model.read_bytes())
     flipped = content.copy()
     flipped[len(content) // 2] ^= 0xFF
-    raw = {"cut": content[: len(content) // 2], "flipped": flipped, "foreign": b"GIF89a" + bytes(100)}
+    raw = {"cut": bytes(content[: len(content) // 2]), "flipped": bytes(flipped), "foreign": b"GIF89a" + bytes(100)}
     if kind in raw:
         path.write_bytes(raw[kind])
         return path

@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from upcl import run, trackers
+from upcl.runs import Progress
+from upcl.trackers import TRACKERS, Tracker
+
 WORDS = ("train", "upcl", "--data", "synthetic:classes=4,train=8,test=4", "--tasks", "2", "--epochs", "2")
 
 
@@ -105,6 +109,48 @@ def test_wandb_has_them_in_its_offline_file(tracked: Path) -> None:
 def test_a_run_is_the_same_with_trackers_as_without(tracked: Path, tmp_path: Path) -> None:
     assert train(tmp_path / "plain").returncode == 0
     assert record(tmp_path / "plain")["weights_sha256"] == record(tracked)["weights_sha256"]
+
+
+class Failing(Tracker):
+    needs = ()
+
+    def __init__(self, _out: Path) -> None:
+        self.logged = 0
+
+    def log(self, _step: int, _values: Any) -> None:
+        self.logged += 1
+        if self.logged == 2:
+            raise OSError("disk full")
+
+    def finish(self, _record: Any) -> None:
+        raise AssertionError("it was left alone")
+
+    def close(self) -> None:
+        raise AssertionError("it was left alone")
+
+
+def test_a_tracker_that_fails_does_not_stop_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(TRACKERS, "failing", Failing)
+    with trackers.tracked(["failing"], tmp_path / "run") as tracking:
+        made = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=2, epochs=2, watch=tracking.watch)
+        tracking.finish(made)
+    assert made["finished"]
+    assert "failing failed and is no longer told: OSError disk full" in capsys.readouterr().err
+
+
+def test_steps_go_on_where_a_resumed_run_does(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "events.jsonl").write_text("{}\n" * 4)  # the fourth is the one now told
+    tracking = trackers.Tracking([], tmp_path / "run")
+    tracking.watch(Progress(0, 2, "train", 3, 9, {"ce": 1.0}))
+    assert tracking.step == 4
+
+
+def test_a_refused_run_leaves_nothing_with_trackers(tmp_path: Path) -> None:
+    done = train(tmp_path / "it's" / "run", "--track", "mlflow", "--set", "nosuch=1")
+    assert done.returncode == 2 and not (tmp_path / "it's").exists()
 
 
 def test_unknown_trackers_are_named_before_training(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ Scale = Literal["full", "quick"]
 Shows = Literal["table", "curves", "delta", "memory", "imbalance", "confusion", "tsne", "uniformity"]
 
 SECTIONS = {"curves": "accuracy", "delta": "memory"}  # of a report, where they have other names
-KEYS = ("title", "claim", "setting", "shows", "full", "quick", "quick-cifar100")
+KEYS = ("title", "claim", "setting", "remark", "shows", "full", "quick", "quick-cifar100")
 PARTS = ("same", "vary", "beside", "prototypes")
 
 
@@ -73,6 +73,15 @@ class Experiment:
     grid: Grid | None
     prototypes: Prototypes | None
     beside: Beside | None
+    remark: str = ""
+
+    def remarks(self) -> list[str]:
+        """What the file says of the paper's figures, and what the audit finds in those beside ours."""
+        found = [self.remark] if self.remark else []
+        if self.beside and self.beside.data and self.beside.table in ("main", "memory"):
+            where = f"{self.beside.data} T={self.beside.tasks}"
+            found += [f"{each.where}: {each.what}" for each in published.audit() if each.where.startswith(where)]
+        return found
 
     @property
     def sections(self) -> list[str]:
@@ -134,6 +143,7 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
         grid=grid,
         prototypes=_prototypes(part["prototypes"]) if "prototypes" in part else None,
         beside=Beside(**part["beside"]) if "beside" in part else None,
+        remark=content.get("remark", ""),
     )
 
 

@@ -19,7 +19,7 @@ from .config import RunConfig, find_method, make_request, resolve
 from .core import Task
 from .data import Dataset, load_dataset
 from .engine import EpochEnd, Selector, choose_device, why_not_compiled
-from .evaluate import evaluate, head_accuracy, sketch
+from .evaluate import READINGS, evaluate, head_accuracy, sketch
 from .folder import RunFolder
 from .frames import largest_cosine
 from .lessons import Lessons
@@ -46,6 +46,7 @@ class Progress:
     epochs: int
     losses: Mapping[str, float]
     accuracy: float | None = None
+    nme: float | None = None
 
 
 Watch = Callable[[Progress], None]
@@ -212,9 +213,8 @@ class Run:
             self.folder.write_sketch(sketch(self.method, test, task.num_old, task.num_seen, confusion))
         self.folder.save_task(task.index, state)
         if self.watch:
-            head = result.readings["head"]
-            accuracy = head["top1"] if head else None
-            self.watch(Progress(task.index, len(self.protocol), "done", 0, 1, {}, accuracy))
+            head, nme = (row["top1"] if (row := result.readings[name]) else None for name in READINGS)
+            self.watch(Progress(task.index, len(self.protocol), "done", 0, 1, {}, head, nme))
 
     def _after_epoch(self, task: Task, stage: str, end: EpochEnd) -> None:
         if self.watch:

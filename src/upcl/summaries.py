@@ -17,16 +17,14 @@ from .records import Record
 
 Figure = Literal["a_last", "a_avg", "forgetting"]
 
-PROTOCOL = (  # what must agree before two runs stand in one table
+PROTOCOL = (  # what must agree before two runs stand in one table, beside the recipe's fields
     "data",
     "data_sha256",
     "task_sizes",
-    "order",
     "memory",
     "sharing",
     "exemplars",
     "backbone",
-    "recipes",
     "protocol",
     "select",
     "validation",
@@ -95,10 +93,14 @@ def by_setting(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Runs on the same data in the same tasks, under a title that says so."""
     settings: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        sizes = record["task_sizes"]
-        told = f"{len(sizes)} tasks" if len(set(sizes)) == 1 else f"tasks of {', '.join(map(str, sizes))}"
-        settings[f"{record['data']}, {told}"].append(record)
+        settings[f"{record['data']}, {told_tasks(record['task_sizes'])}"].append(record)
     return dict(settings)
+
+
+def told_tasks(sizes: Sequence[int]) -> str:
+    if len(set(sizes)) > 1:
+        return f"tasks of {', '.join(map(str, sizes))}"
+    return f"{len(sizes)} tasks" if len(sizes) > 1 else "one task"
 
 
 def by_line(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -112,39 +114,40 @@ def by_line(records: Sequence[Record]) -> dict[str, list[Record]]:
     known = [*METHODS, *VARIANTS]
     lines: dict[str, list[Record]] = {}
     for _, runs in sorted(methods.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known)):
-        told = [_words(run["config"]) for run in runs]
-        differing = [key for key in told[0] if any(each.get(key) != told[0][key] for each in told)]
+        told = [{**_options(run["config"]), **protocol_of(run)} for run in runs]
+        differing = _differing(told)
         for run, words in zip(runs, told, strict=True):
-            extra = ", ".join(f"{key}={words[key]}" for key in differing)
+            extra = ", ".join(f"{key}={words.get(key, '-')}" for key in differing)
             lines.setdefault(f"{title_of(run)} ({extra})" if extra else title_of(run), []).append(run)
     return lines
 
 
-def _words(config: Mapping[str, Any]) -> dict[str, str]:
-    """What distinguishes one line from another, by name."""
-    told = {key: str(_told(config, key)) for key in PROTOCOL if key != "order"}
-    return {**{key: str(value) for key, value in config["options"].items()}, **told}
+def _options(config: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in config["options"].items()}
 
 
-def disagreements(records: Sequence[Record]) -> dict[str, list[Any]]:
+def protocol_of(record: Record) -> dict[str, str]:
+    """What must agree before two runs can be compared, by name; a recipe's field once if all tasks share it."""
+    config = record["config"]
+    told = {key: str(config.get(key)) for key in PROTOCOL}
+    told["memory"] = config["memory"] if "/" in config["memory"] else f"{config['memory']} in all"
+    first, later = config["recipes"]["first"], config["recipes"]["later"]
+    for key in first:
+        told[key] = str(first[key]) if first[key] == later.get(key) else f"{first[key]} then {later.get(key)}"
+    return told
+
+
+def _differing(told: Sequence[Mapping[str, str]]) -> list[str]:
+    keys = dict.fromkeys(key for each in told for key in each)
+    return [key for key in keys if len({each.get(key) for each in told}) > 1]
+
+
+def disagreements(records: Sequence[Record]) -> dict[str, list[str]]:
     """Parts of the protocol in which the runs differ, with the values found: reasons not to compare them."""
-    found: dict[str, list[Any]] = {}
-    for key in PROTOCOL:
-        values: list[Any] = []
-        for record in records:
-            value = _told(record["config"], key)
-            if value not in values:
-                values.append(value)
-        if len(values) > 1:
-            found[key] = values
-    return found
+    told = [protocol_of(record) for record in records]
+    return {key: list(dict.fromkeys(each.get(key, "-") for each in told)) for key in _differing(told)}
 
 
-def _told(config: Mapping[str, Any], key: str) -> Any:
-    if key == "memory":
-        return config[key] if "/" in config[key] else f"{config[key]} in all"
-    if key != "recipes":
-        return config[key]
-    kept = {name: {k: v for k, v in part.items() if v} for name, part in config[key].items()}
-    first, later = (", ".join(f"{k} {v}" for k, v in part.items()) for part in kept.values())
-    return first if first == later else f"first: {first}; later: {later}"
+def unequal_orders(lines: Mapping[str, Sequence[Record]]) -> bool:
+    """Whether some line was run on other class orders than another."""
+    return len({frozenset(_draw(run)[1:] for run in runs) for runs in lines.values()}) > 1

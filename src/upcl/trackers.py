@@ -3,11 +3,13 @@ truth; trackers only repeat it, beside that folder."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import json
 import os
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,6 @@ class Tracker(ABC):
     """Takes named numbers at a step (epochs so far) and, at the end, the record."""
 
     needs: tuple[str, ...]
-    extra: str
 
     @abstractmethod
     def __init__(self, out: Path) -> None:
@@ -41,7 +42,7 @@ class Tracker(ABC):
 class TensorBoard(Tracker):
     """`tensorboard --logdir FOLDER/tensorboard` shows the runs of a folder."""
 
-    needs, extra = ("tensorboard",), "tensorboard"
+    needs = ("tensorboard",)
 
     def __init__(self, out: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -62,7 +63,7 @@ class TensorBoard(Tracker):
 class MLflow(Tracker):
     """`mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db` shows the runs of a folder."""
 
-    needs, extra = ("mlflow", "sqlalchemy", "alembic"), "mlflow"
+    needs = ("mlflow", "sqlalchemy", "alembic")
 
     def __init__(self, out: Path) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -74,11 +75,10 @@ class MLflow(Tracker):
         found = self.client.get_experiment_by_name("upcl")
         place = (out.parent / "mlflow").resolve().as_uri()
         experiment = found.experiment_id if found else self.client.create_experiment("upcl", artifact_location=place)
-        earlier = self.client.search_runs([experiment], f"tags.folder = '{out.name}'", max_results=1)
-        run = (
-            earlier[0] if earlier else self.client.create_run(experiment, run_name=out.name, tags={"folder": out.name})
-        )
-        self.run_id = run.info.run_id
+        folder = hashlib.sha256(str(out.resolve()).encode(errors="surrogateescape")).hexdigest()
+        earlier = self.client.search_runs([experiment], f"tags.folder = '{folder}'", max_results=1)
+        made = earlier[0] if earlier else self.client.create_run(experiment, run_name=out.name, tags={"folder": folder})
+        self.run_id, self.ended = made.info.run_id, False
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
@@ -88,15 +88,17 @@ class MLflow(Tracker):
         for name, value in record["config"].items():
             self.client.set_tag(self.run_id, name, json.dumps(value)[:4000])
         self.client.set_terminated(self.run_id)
+        self.ended = True
 
     def close(self) -> None:
-        """Every figure is in the database as soon as it is logged."""
+        if not self.ended:
+            self.client.set_terminated(self.run_id, "FAILED")
 
 
 class WandB(Tracker):
     """Written offline; `wandb sync FOLDER/wandb/offline-run-...` sends it, if you want to."""
 
-    needs, extra = ("wandb",), "wandb"
+    needs = ("wandb",)
 
     def __init__(self, out: Path) -> None:
         import wandb
@@ -121,23 +123,57 @@ TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLfl
 
 
 class Tracking:
-    """What a run is watched by: turns its progress into steps and figures for each tracker."""
+    """What a run is watched by: turns its progress into steps and figures for each tracker.
 
-    def __init__(self, trackers: Sequence[Tracker], steps_before: int) -> None:
-        self.trackers, self.step = trackers, steps_before
+    Trackers are made when the first epoch is over, so that a run that is refused leaves nothing with them. One that
+    fails is told of and left alone: it never stops the run.
+    """
+
+    def __init__(self, names: Sequence[str], out: Path) -> None:
+        self.names, self.out = list(dict.fromkeys(names)), out
+        self.trackers: dict[str, Tracker] = {}
+        self.step = 0
 
     def watch(self, progress: Progress) -> None:
-        if progress.accuracy is not None:
-            values: dict[str, Any] = {"accuracy/head": progress.accuracy, "task": progress.task + 1}
-        else:
+        if not self.step:
+            self._begin()
+        if progress.accuracy is None:
             self.step += 1
-            values = {f"loss/{name}": value for name, value in progress.losses.items()}
-        for tracker in self.trackers:
-            tracker.log(self.step, values)
+            values: dict[str, Any] = {f"loss/{name}": value for name, value in progress.losses.items()}
+        else:
+            values = {"accuracy/head": progress.accuracy, "task": progress.task + 1}
+            values |= {} if progress.nme is None else {"accuracy/nme": progress.nme}
+        self._each(lambda tracker: tracker.log(max(self.step, 1), values))
+
+    def _begin(self) -> None:
+        """Steps count epochs; those of an earlier process are in the events, of which the newest is this one."""
+        events = self.out / "events.jsonl"
+        self.step = max(0, len(events.read_text(errors="replace").splitlines()) - 1) if events.is_file() else 0
+        for name in self.names:
+            try:
+                self.trackers[name] = TRACKERS[name](self.out)
+            except Exception as error:  # of a library that is not ours
+                _tell(name, error)
+        self.names = []
+
+    def _each(self, do: Callable[[Tracker], None]) -> None:
+        for name, tracker in list(self.trackers.items()):
+            try:
+                do(tracker)
+            except Exception as error:
+                _tell(name, error)
+                del self.trackers[name]
 
     def finish(self, record: Record) -> None:
-        for tracker in self.trackers:
-            tracker.finish(record)
+        self._each(lambda tracker: tracker.finish(record))
+
+    def close(self) -> None:
+        self._each(lambda tracker: tracker.close())
+
+
+def _tell(name: str, error: Exception) -> None:
+    first = (str(error).strip().splitlines() or [""])[0]
+    print(f"note: {name} failed and is no longer told: {type(error).__name__} {first}", file=sys.stderr)
 
 
 def together(*watches: Watch) -> Watch:
@@ -157,13 +193,9 @@ def tracked(names: Sequence[str], out: Path) -> Iterator[Tracking]:
         if name not in TRACKERS:
             raise unknown("tracker", name, TRACKERS)
         if missing := [need for need in TRACKERS[name].needs if importlib.util.find_spec(need) is None]:
-            extra = TRACKERS[name].extra
-            raise UserError(f"--track {name} needs {missing[0]}: pip install -c constraints.txt -e '.[{extra}]'")
-    events = out / "events.jsonl"
-    before = len(events.read_text(errors="replace").splitlines()) if events.is_file() else 0
-    trackers = [TRACKERS[name](out) for name in dict.fromkeys(names)]
+            raise UserError(f"--track {name} needs {missing[0]}: pip install -c constraints.txt -e '.[{name}]'")
+    tracking = Tracking(names, out)
     try:
-        yield Tracking(trackers, before)
+        yield tracking
     finally:
-        for tracker in trackers:
-            tracker.close()
+        tracking.close()

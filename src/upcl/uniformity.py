@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from .errors import UserError
 from .files import write_atomic
 from .frames import extend_gaussian, extend_orthonormal, largest_cosine, minimum_energy, simplex
 from .seeding import isolated, seed_all
@@ -66,4 +67,7 @@ def read(path: Path) -> list[Distance]:
     """The figures in a file, in the order they were measured; none where there is no file."""
     if not path.is_file():
         return []
-    return [Distance(**json.loads(line)) for line in path.read_text().splitlines()]
+    try:
+        return [Distance(**json.loads(line)) for line in path.read_text().splitlines()]
+    except (ValueError, TypeError):
+        raise UserError(f"{path} is damaged: remove it to measure again") from None

@@ -18,6 +18,7 @@ from ..errors import UpclError, UserError, unknown
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..experiments import Experiment
     from ..grid import Place, Progress
 
 
@@ -403,12 +404,7 @@ def reproduce(
     from rich.padding import Padding
 
     from .. import experiments
-    from ..grid import Place, prepare
-    from ..report.content import of_experiment
-    from ..report.reading import read_runs
-    from ..report.terminal import as_rich
-    from ..report.writing import can_write, write_page
-    from ..uniformity import measure_all
+    from ..grid import Place
 
     console = _console()
     if listed or name is None:
@@ -416,28 +412,45 @@ def reproduce(
             console.print(f"[bold]{each}[/bold]")
             console.print(Padding(experiments.about(each), (0, 0, 1, 4)))
         return
-    place, whole = Place(out / "runs", jobs, device, data_root), True
+    if name not in (*experiments.names(), "all"):
+        raise unknown("experiment", name, (*experiments.names(), "all"))
     every = experiments.names() if data == "builtin" else tuple(experiments.with_cifar100())
-    for each in every if name == "all" else [name]:
-        asked, distances = experiments.load(each, scale, data), []
-        console.rule(f"{asked.title} ({asked.scale})")
-        if asked.prototypes and not dry_run:
-            for found in measure_all(out / f"{each}-{asked.scale}.jsonl", **vars(asked.prototypes)):
-                console.print(f"{found.num} prototypes, {found.generator}: {found.mean:.4f}")
-                distances.append(found)
-        rows = prepare(asked.grid, place.out, data_root, shared=True) if asked.grid else []
-        whole = _run_grid(rows, place, dry_run=dry_run) and whole
-        if dry_run:
-            continue
-        done = [row.folder for row in rows if row.record]
-        content = of_experiment(asked, read_runs(done), distances)
-        for table in content.tables:
-            console.print(as_rich(table))
-        if can_write():
-            page = write_page(content, out / f"{each}-{asked.scale}.html")
-            console.print(f"page: {page}", soft_wrap=True, markup=False)
-    if not whole:
+    asked = [experiments.load(each, scale, data) for each in (every if name == "all" else [name])]
+    place = Place(out / "runs", jobs, device, data_root)
+    failed = [each.name for each in asked if not _reproduce(each, place, out, dry_run=dry_run)]
+    if failed:
         sys.exit(1)
+
+
+def _reproduce(asked: Experiment, place: Place, out: Path, *, dry_run: bool) -> bool:
+    """Run what is left of one experiment and show it; whether nothing failed."""
+    from ..grid import prepare
+    from ..report.content import of_experiment
+    from ..report.reading import read_runs
+    from ..report.terminal import as_rich
+    from ..report.writing import can_write, write_page
+    from ..uniformity import measure_all
+
+    console, distances = _console(), []
+    console.rule(f"{asked.title} ({asked.scale})")
+    if asked.prototypes and not dry_run:
+        for found in measure_all(out / f"{asked.name}-{asked.scale}.jsonl", **vars(asked.prototypes)):
+            console.print(f"{found.num} prototypes, {found.generator}: {found.mean:.4f}")
+            distances.append(found)
+    rows = prepare(asked.grid, place.out, place.data_root, shared=True) if asked.grid else []
+    whole = _run_grid(rows, place, dry_run=dry_run) if rows else True
+    done = [row.folder for row in rows if row.record]
+    if dry_run or not (done or distances):
+        return whole  # nothing to show; what was written earlier stays
+    failed = len(rows) - len(done)
+    notes = [f"{failed} of {len(rows)} runs are missing: they failed"] if failed else []
+    content = of_experiment(asked, read_runs(done), distances, notes)
+    for table in content.tables:
+        console.print(as_rich(table))
+    if can_write():
+        page = write_page(content, out / f"{asked.name}-{asked.scale}.html")
+        console.print(f"page: {page}", soft_wrap=True, markup=False)
+    return whole
 
 
 @main.command()
@@ -464,14 +477,20 @@ def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> 
     from ..files import write_atomic
     from ..report.content import of_runs
     from ..report.reading import read_runs
+    from ..report.tables import FORMATS
     from ..report.writing import PICTURES, table_text, write_figures, write_page
 
-    content, written = of_runs(read_runs(paths), title), []
+    notes: list[str] = []
+    runs, written = read_runs(paths, notes), []
+    if out and out.is_dir() and kind not in PICTURES:
+        raise UserError(f"{out} is a folder: name a file, such as {out / 'report'}.{kind}")
+    content = of_runs(runs, title, notes, only_tables=kind in FORMATS)
     if kind == "html":
         written.append(write_page(content, out or Path("report.html")))
     elif kind in PICTURES:
         written += write_figures(content, out or Path("figures"), kind)
     elif out:
+        out.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(out, table_text(content, kind).encode(errors="replace"))
         written.append(out)
     else:

@@ -1,1 +1,1 @@
-"""What people look at: tables and progress in the terminal."""
+"""What runs look like: in the terminal, as tables, as figures, on a page."""

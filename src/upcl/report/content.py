@@ -77,22 +77,33 @@ class Content:
         return [chart for section in self.sections for chart in section.charts]
 
 
-def of_runs(runs: Sequence[StoredRun], title: str = "Runs") -> Content:
+def of_runs(
+    runs: Sequence[StoredRun], title: str = "Runs", notes: Sequence[str] = (), *, only_tables: bool = False
+) -> Content:
     """A report on any runs, one chapter for each data set and split into tasks."""
-    return Content(title, (_counted(runs),), tuple(_chapters(runs, None)))
+    return Content(title, (_counted(runs), *notes), tuple(_chapters(runs, None, only_tables)))
 
 
-def of_experiment(asked: Experiment, runs: Sequence[StoredRun], distances: Sequence[Distance] = ()) -> Content:
+def of_experiment(
+    asked: Experiment, runs: Sequence[StoredRun], distances: Sequence[Distance] = (), notes: Sequence[str] = ()
+) -> Content:
     """The report on one experiment of the paper: what it is about first."""
-    scale = "The paper's setting." if asked.scale == "full" else f"Shrunk ({asked.scale}), not the paper's setting."
-    about = [f"The paper claims: {asked.claim}", f"The paper's setting: {asked.setting}.", f"Here: {scale}"]
-    about += [setting_of(some) for _, some in _by_setting(runs)]
+    about = [f"The paper claims: {asked.claim}", *_settings(asked, runs)]
+    about += [f"Of the paper's own figures: {remark}." for remark in asked.remarks()]
     sections = list(_chapters(runs, asked))
     if distances:
         about.append(_drawn(distances))
         chart = tuple(figures.uniformity(distances))
         sections.insert(0, Section("uniformity", "Uniformity", "Line: mean over draws; band: their range.", (), chart))
-    return Content(asked.title, tuple(about), tuple(sections))
+    return Content(asked.title, (*about, *notes), tuple(sections))
+
+
+def _settings(asked: Experiment, runs: Sequence[StoredRun]) -> list[str]:
+    """Theirs and ours, in sentences."""
+    ours = [setting_of(some) for _, some in _by_setting(runs)]
+    if asked.scale != "full":
+        ours = [f"Shrunk ({asked.scale}), NOT the paper's setting: {told}" for told in ours]
+    return [f"The paper's setting: {asked.setting}.", *(f"Ours: {told}" for told in ours)]
 
 
 def _counted(runs: Sequence[StoredRun]) -> str:
@@ -132,12 +143,14 @@ def _by_setting(runs: Sequence[StoredRun]) -> Iterator[tuple[str, list[StoredRun
         yield name, [by_id[id(record)] for record in records]
 
 
-def _chapters(runs: Sequence[StoredRun], asked: Experiment | None) -> Iterator[Section]:
-    """The sections of each setting; what the experiment is about comes first."""
+def _chapters(runs: Sequence[StoredRun], asked: Experiment | None, only_tables: bool = False) -> Iterator[Section]:
+    """The sections of each setting; what the experiment is about comes first. Unfinished runs stay out if they can."""
     chapters = list(_by_setting(runs))
     for place, (name, some) in enumerate(chapters):
         prefix = f"s{place + 1}-" if len(chapters) > 1 else ""
-        made = list(_sections(name, some, asked))
+        finished = [run for run in some if run.record["finished"]]
+        left_out = [run for run in some if not run.record["finished"]] if finished else []
+        made = list(_sections(name, finished or some, left_out, asked, only_tables))
         order = [*(asked.sections if asked else ()), *(section.key for section in made)]
         for section in sorted(made, key=lambda section: order.index(section.key)):
             yield dataclasses.replace(
@@ -148,29 +161,38 @@ def _chapters(runs: Sequence[StoredRun], asked: Experiment | None) -> Iterator[S
             )
 
 
-def _sections(name: str, runs: Sequence[StoredRun], asked: Experiment | None) -> Iterator[Section]:
+def _sections(
+    name: str,
+    runs: Sequence[StoredRun],
+    left_out: Sequence[StoredRun],
+    asked: Experiment | None,
+    only_tables: bool,
+) -> Iterator[Section]:
     lines, records = lines_of(runs), [run.record for run in runs]
     shows = asked.shows if asked else ()
     beside = asked.beside if asked else None
-    found = [tables.results(f"Results: {name}", records, beside), tables.pairs("Paired with UPCL", records)]
+    said = _settings(asked, runs) if asked and beside else []
+    said += [f"left out, not finished: {title_of(run.record)}, seed {run.record['seed']}" for run in left_out]
+    found = [tables.results(f"Results: {name}", records, beside, said), tables.pairs("Paired with UPCL", records)]
     about = "head: the classifier; nme: nearest mean of exemplars. Click on a column to sort."
     if beside:
         about += " The paper's figures are compared with the head."
     yield Section("table", "Results", about, tuple(table for table in found if table))
     if "delta" in shows or "memory" in shows:
-        methods: dict[str, list[StoredRun]] = {}
-        for run in runs:
-            methods.setdefault(title_of(run.record), []).append(run)
+        methods = tables.by_method(records)
         chart = tuple(figures.over_memory(methods))
-        table = tables.delta(f"By memory: {name}", records, beside)
+        table = tables.delta(f"By memory: {name}", records, beside, said)
         yield Section("memory", "Accuracy over memory", "Band: lowest to highest seed.", (table,), chart)
+    if only_tables:
+        return
     yield from _curves(lines, imbalance_first="imbalance" in shows)
     yield from _panels(lines, all_maps="tsne" in shows)
     yield from _pictures(lines)
     yield Section(
         "runs",
         "Commands and fingerprints",
-        "Each line makes its run again; the digest is that of the whole config, the weights' that of what was learned.",
+        "Each command makes its run again, where the data and the method can be named; the digest is that of the whole "
+        "config, the weights' that of what was learned.",
         lines=tuple(
             (
                 command_of(run.record),
@@ -250,15 +272,18 @@ def _pictures(lines: Lines) -> Iterator[Section]:
         drawn, classes = run.sketch, run.record["classes"]
         assert drawn is not None
         who = f"{title_of(run.record)}, seed {run.record['seed']}"
-        kept = zip(drawn["exemplar_labels"].tolist(), drawn["exemplars"], strict=True)
+        labels = drawn["exemplar_labels"].tolist()
+        shown = dict.fromkeys(labels)
+        few = set(list(shown)[:GALLERY_CLASSES])
+        kept = [pair for pair in zip(labels, drawn["exemplars"], strict=True) if pair[0] in few]
         rows = tuple(
             (classes[label], tuple(picture(image, f"exemplar of {classes[label]}") for _, image in group))
             for label, group in groupby(kept, key=lambda pair: pair[0])
         )
         if rows:
-            told = f" The first {GALLERY_CLASSES} classes." if len(rows) > GALLERY_CLASSES else ""
+            told = f" The first {GALLERY_CLASSES} classes." if len(shown) > GALLERY_CLASSES else ""
             about = f"Some of the images that are kept. {who}.{told}"
-            yield Section("exemplars", "Exemplars", about, galleries=(Gallery(rows[:GALLERY_CLASSES]),))
+            yield Section("exemplars", "Exemplars", about, galleries=(Gallery(rows),))
         pairs = zip(drawn["error_labels"].tolist(), drawn["error_taken"].tolist(), drawn["errors"], strict=True)
         wrong = tuple(
             (

@@ -12,10 +12,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from ..files import partial_name
-from .charts import PALETTE, Bars, Chart, Cloud, Curves, Heat
+from .charts import PALETTE, Bars, Chart, Cloud, Curves, Heat, paint, shortened
 from .plotting import BAND_OPACITY, SCALE, TICKS
 
 MARKS = {"circle": "o", "x": "x", "cross": "+"}
+STROKES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
 COLOURS = LinearSegmentedColormap.from_list("page", SCALE)
 LEGEND_LINES = 8  # more go beside the chart
 PANEL_COLUMNS = 3
@@ -30,7 +31,7 @@ def draw(charts: Sequence[Chart], path: Path) -> Path:
         figure = Figure(figsize=(width, height), layout="constrained")
         for chart, axes in zip(charts, figure.subplots(rows, columns, squeeze=False).flat, strict=False):
             _draw(chart, axes, figure)
-            axes.set_title(chart.title, fontsize=10)
+            axes.set_title(_text(chart.title), fontsize=10)
         for axes in list(figure.axes)[len(charts) : rows * columns]:
             axes.set_visible(False)
         partial = partial_name(path)
@@ -41,6 +42,15 @@ def draw(charts: Sequence[Chart], path: Path) -> Path:
         finally:
             partial.unlink(missing_ok=True)
     return path
+
+
+def _text(name: str) -> str:
+    """A name as it is: no mathematics between dollar signs, and a sign for what is no text."""
+    return name.encode(errors="replace").decode().replace("$", r"\$")
+
+
+def _texts(names: Sequence[str]) -> list[str]:
+    return [_text(shortened(name)) for name in names]
 
 
 @singledispatch
@@ -54,11 +64,11 @@ def _(chart: Curves, axes: Any, figure: Figure) -> None:  # noqa: ARG001
     drawn = []
     for line in chart.lines:
         on = right if line.second and right else axes
-        colour = PALETTE[line.colour]
+        colour, stroke = paint(line)
         y = [float("nan") if value is None else value for value in line.y]
         few = len(line.x) <= 2 * TICKS
-        style = {"color": colour, "marker": "o" if few else None, "markersize": 3.5, "label": line.name}
-        drawn += on.plot(line.x, y, linestyle="--" if line.second else "-", **style)
+        style = {"color": colour, "marker": "o" if few else None, "markersize": 3.5, "label": _text(line.name)}
+        drawn += on.plot(line.x, y, linestyle=STROKES[stroke], **style)
         if line.low:
             low, high = ([float("nan") if v is None else v for v in edge] for edge in (line.low, line.high))
             on.fill_between(line.x, low, high, color=colour, alpha=BAND_OPACITY, linewidth=0)
@@ -87,10 +97,11 @@ def _(chart: Heat, axes: Any, figure: Figure) -> None:
         axes.axhline(border - 0.5, color="grey", linewidth=0.6)
         axes.axvline(border - 0.5, color="grey", linewidth=0.6)
     if len(chart.rows) <= TICKS:
-        axes.set_xticks(range(len(chart.columns)), chart.columns, fontsize=7, rotation=90 if _long(chart) else 0)
-        axes.set_yticks(range(len(chart.rows)), chart.rows, fontsize=7)
+        places = range(len(chart.rows))
+        axes.set_xticks(places, _texts(chart.columns), fontsize=7, rotation=90 if _long(chart) else 0)
+        axes.set_yticks(places, _texts(chart.rows), fontsize=7)
     axes.set(xlabel=chart.x, ylabel=chart.y)
-    figure.colorbar(image, ax=axes, shrink=0.75, label=chart.unit)
+    figure.colorbar(image, ax=axes, shrink=0.75, label="%")
 
 
 def _long(chart: Heat) -> bool:
@@ -114,8 +125,8 @@ def _(chart: Bars, axes: Any, figure: Figure) -> None:  # noqa: ARG001
     for place, line in enumerate(chart.lines):
         x = [at + (place - (len(chart.lines) - 1) / 2) * width for at in line.x]
         heights = [float("nan") if value is None else value for value in line.y]
-        axes.bar(x, heights, width, color=PALETTE[line.colour], label=line.name)
+        axes.bar(x, heights, width, color=paint(line)[0], label=_text(line.name))
     if len(chart.names) <= TICKS:
-        axes.set_xticks(range(len(chart.names)), chart.names, fontsize=7)
+        axes.set_xticks(range(len(chart.names)), _texts(chart.names), fontsize=7)
     axes.set(xlabel=chart.x, ylabel=chart.y)
     axes.legend(fontsize=7, frameon=False)

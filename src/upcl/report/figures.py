@@ -12,7 +12,7 @@ from ..evaluate import READINGS, ReadingName
 from ..records import Record
 from ..summaries import by_line
 from ..uniformity import GENERATORS, Distance
-from .charts import NEW, OLD, PALETTE, Bars, Cloud, Curves, Group, Heat, Line, Number
+from .charts import NEW, OLD, Bars, Cloud, Curves, Group, Heat, Line, Number
 from .reading import StoredRun
 
 Lines = Mapping[str, Sequence[StoredRun]]
@@ -37,7 +37,7 @@ def _band(name: str, colour: int, curves: Sequence[Sequence[Number]], *, second:
         y=[sum(values) / len(values) if values else None for values in known],
         low=[min(values, default=None) for values in known] if many else (),
         high=[max(values, default=None) for values in known] if many else (),
-        colour=colour % len(PALETTE),
+        colour=colour,
         second=second,
     )
 
@@ -74,7 +74,7 @@ def imbalance(lines: Lines) -> Iterator[Curves]:
         ratios = [run.record["imbalance_ratio"] for run in runs]
         made.append(_band(name, colour, [run.record["top1"]["head"] for run in runs]))
         if any(value is not None for ratio in ratios for value in ratio):
-            made.append(_band(f"{name}: ratio", colour, ratios[:1], second=True))
+            made.append(_band(f"{name}: ratio", colour, ratios, second=True))
     title = "Accuracy (solid) and imbalance ratio (dashed) by task"
     yield Curves("imbalance", title, "task", "% right of all classes seen", tuple(made), second="imbalance ratio")
 
@@ -118,19 +118,22 @@ def confusion(lines: Lines) -> Iterator[Heat]:
     """Percent of each true class that was taken for each class after the last task; seeds with one order together."""
     for place, (name, runs) in enumerate(lines.items()):
         first = runs[0].record
-        same = [run.record for run in runs if run.record["class_order"] == first["class_order"]]
+        size = len(first["confusion"]["head"])
+        equal = (first["class_order"], size)
+        records = [run.record for run in runs]
+        same = [r for r in records if (r["class_order"], len(r["confusion"]["head"])) == equal]
         counts = np.sum([record["confusion"]["head"] for record in same], axis=0, dtype=float)
         shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
         names = first["classes"][: len(shares)]
         borders = tuple(accumulate(first["task_sizes"]))[:-1]
         told = f"{name} ({len(same)} seeds)" if len(same) > 1 else name
-        yield Heat(f"confusion-{place}", told, "taken for", "class", shares.round(2).tolist(), names, names, borders)
+        yield Heat(f"confusion-{place}", told, "taken for", "class", shares.round(1).tolist(), names, names, borders)
 
 
 def forgetting(lines: Lines) -> Iterator[Bars]:
     """Best accuracy of each class before the last task, minus its accuracy now; the first run of each line."""
     made: list[Line] = []
-    names: Sequence[str] = []
+    names: list[list[str]] = []
     for colour, (name, runs) in enumerate(lines.items()):
         record = runs[0].record
         rows = record["top1_by_class"]["head"]
@@ -140,10 +143,12 @@ def forgetting(lines: Lines) -> Iterator[Bars]:
         for k in range(len(rows[-2])):
             before = [row[k] for row in rows[:-1] if len(row) > k and row[k] is not None]
             lost.append(max(before) - rows[-1][k] if before and rows[-1][k] is not None else None)
-        made.append(Line(name, list(range(len(lost))), lost, colour=colour % len(PALETTE)))
-        names = record["classes"][: len(lost)] if len(lost) > len(names) else names
+        made.append(Line(name, list(range(len(lost))), lost, colour=colour))
+        names.append(record["classes"][: len(lost)])
     if made:
-        yield Bars("forgetting", "Forgetting of each class", "class, as learned", "points lost", names, tuple(made))
+        places = [str(k + 1) for k in range(max(map(len, names)))]
+        told = names[0] if all(each == names[0] for each in names) else places
+        yield Bars("forgetting", "Forgetting of each class", "class, as learned", "points lost", told, tuple(made))
 
 
 def losses(lines: Lines) -> Iterator[Curves]:
@@ -220,12 +225,12 @@ def _groups(record: Record, labels: np.ndarray, shown: np.ndarray, places: np.nd
             yield Group(name, x, y, words, colour, mark)
 
 
-def over_memory(lines_by_method: Lines) -> Iterator[Curves]:
+def over_memory(methods: Mapping[str, Sequence[Record]]) -> Iterator[Curves]:
     """A_last over the number of exemplars, a line for each method."""
     made = []
-    for colour, (name, runs) in enumerate(lines_by_method.items()):
-        memories = sorted({int(run.record["config"]["memory"]) for run in runs})
-        of = {m: [r.record["a_last"]["head"] for r in runs if int(r.record["config"]["memory"]) == m] for m in memories}
+    for colour, (name, runs) in enumerate(methods.items()):
+        memories = sorted({int(run["config"]["memory"]) for run in runs})
+        of = {m: [run["a_last"]["head"] for run in runs if int(run["config"]["memory"]) == m] for m in memories}
         many = any(len(values) > 1 for values in of.values())
         made.append(
             Line(
@@ -234,7 +239,7 @@ def over_memory(lines_by_method: Lines) -> Iterator[Curves]:
                 [sum(values) / len(values) for values in of.values()],
                 [min(values) for values in of.values()] if many else (),
                 [max(values) for values in of.values()] if many else (),
-                colour % len(PALETTE),
+                colour,
             )
         )
     yield Curves("over-memory", "Accuracy over memory: head", "exemplars in all", "A_last, %", tuple(made))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
-from .charts import PALETTE, Bars, Chart, Cloud, Curves, Heat, Line
+from .charts import PALETTE, Bars, Chart, Cloud, Curves, Heat, Line, paint, shortened
 
 Figure = dict[str, Any]
 BAND_OPACITY = 0.16
@@ -48,7 +49,8 @@ def _whole(chart: Curves) -> Figure:
 
 
 def _traces(line: Line) -> list[Figure]:
-    colour = PALETTE[line.colour]
+    colour, stroke = paint(line)
+    axis = "y2" if line.second else "y"
     made: list[Figure] = []
     if line.low:
         known = [(x, a, b) for x, a, b in zip(line.x, line.low, line.high, strict=True) if a is not None]
@@ -65,6 +67,7 @@ def _traces(line: Line) -> list[Figure]:
                 "hoverinfo": "skip",
                 "showlegend": False,
                 "legendgroup": line.name,
+                "yaxis": axis,
             }
         )
     few = len(line.x) <= 2 * TICKS
@@ -75,9 +78,9 @@ def _traces(line: Line) -> list[Figure]:
             "name": line.name,
             "type": "scatter",
             "mode": "lines+markers" if few else "lines",
-            "line": {"color": colour, "width": 2, "dash": "dash" if line.second else "solid"},
+            "line": {"color": colour, "width": 2, "dash": stroke},
             "marker": {"size": 6},
-            "yaxis": "y2" if line.second else "y",
+            "yaxis": axis,
             "legendgroup": line.name,
             "hovertemplate": "%{y:.4~g} at %{x}<extra>%{fullData.name}</extra>",
         }
@@ -87,34 +90,28 @@ def _traces(line: Line) -> list[Figure]:
 
 @figure_of.register
 def _(chart: Heat) -> Figure:
+    """Names stand on the axes, as categories: hovering tells them without a text for each cell."""
     named = len(chart.rows) <= TICKS
-    ticks = {"showticklabels": named, "type": "category" if named else "linear"}
-    places: dict[str, list[Any]] = {"x": list(range(len(chart.columns))), "y": list(range(len(chart.rows)))}
-    words = [[f"{row} / {column}" for column in chart.columns] for row in chart.rows]
-    axes = {
-        "tickvals": places["x"] if named else [],
-        "showticklabels": ticks["showticklabels"],
-        "showgrid": False,
-        "zeroline": False,
-    }
+    axes = {"type": "category", "showticklabels": named, "ticks": "", "showgrid": False, "zeroline": False}
+    axes |= {"tickmode": "array", "tickvals": list(range(len(chart.rows)))} if named else {}
     trace = {
-        "z": [list(row) for row in chart.values],
-        **places,
-        "text": words,
+        "z": [[_short(value) for value in row] for row in chart.values],
+        "x": list(chart.columns),
+        "y": list(chart.rows),
         "type": "heatmap",
         "zmin": 0,
         "zmax": 100,
         "colorscale": SCALE,
-        "hovertemplate": f"%{{text}}: %{{z:.1f}} {chart.unit}<extra></extra>",
+        "hovertemplate": "%{y} / %{x}: %{z:.1f} %<extra></extra>",
         "colorbar": {"thickness": 10, "outlinewidth": 0},
         "xgap": 1 if named else 0,
         "ygap": 1 if named else 0,
     }
     layout = {
-        "xaxis": {**axes, "ticktext": list(chart.columns) if named else [], "title": {"text": chart.x}},
+        "xaxis": {**axes, "ticktext": _ticks(chart.columns), "title": {"text": chart.x}},
         "yaxis": {
             **axes,
-            "ticktext": list(chart.rows) if named else [],
+            "ticktext": _ticks(chart.rows),
             "title": {"text": chart.y},
             "autorange": "reversed",
             "scaleanchor": "x",
@@ -123,6 +120,15 @@ def _(chart: Heat) -> Figure:
         "shapes": [_rule(axis, border - 0.5, "solid", len(chart.rows)) for border in chart.borders for axis in "xy"],
     }
     return {"data": [trace], "layout": layout}
+
+
+def _ticks(names: Sequence[str]) -> list[str]:
+    return [shortened(name) for name in names] if len(names) <= TICKS else []
+
+
+def _short(value: float | None) -> float | None:
+    """Whole numbers without their point: most cells of a large matrix are 0."""
+    return int(value) if value is not None and value == int(value) else value
 
 
 def _rule(axis: str, at: float, dash: str, size: int = 0) -> Figure:
@@ -168,12 +174,14 @@ def _(chart: Bars) -> Figure:
             "textposition": "none",
             "name": line.name,
             "type": "bar",
-            "marker": {"color": PALETTE[line.colour]},
+            "marker": {"color": paint(line)[0]},
             "hovertemplate": "%{text}: %{y:.1f}<extra>%{fullData.name}</extra>",
         }
         for line in chart.lines
     ]
     named = len(chart.names) <= TICKS
-    ticks = {"tickvals": list(range(len(chart.names))), "ticktext": list(chart.names)} if named else {}
+    ticks = (
+        {"tickvals": list(range(len(chart.names))), "ticktext": [shortened(n) for n in chart.names]} if named else {}
+    )
     layout = {"xaxis": {"title": {"text": chart.x}, **ticks}, "yaxis": {"title": {"text": chart.y}}, "barmode": "group"}
     return {"data": traces, "layout": layout}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,11 @@ import numpy as np
 from ..errors import UserError
 from ..records import SCHEMA, Record
 
+RESULTS = ("a_last", "a_avg", "forgetting", "top1", "top1_matrix", "top1_by_class", "old", "new", "confusion")
+MEASURED = ("imbalance_ratio", "coherence", "seconds", "peak_memory_mb", "weights_sha256", "environment", "notes")
+ABOUT = ("finished", "method", "data", "classes", "class_order", "task_sizes", "seed", "order_seed", "config")
+KEYS = (*ABOUT, "config_digest", *RESULTS, *MEASURED)  # of a record, that reports are made of
+SKETCH = ("features", "labels", "vectors", "exemplars", "exemplar_labels", "errors", "error_labels", "error_taken")
 Event = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
@@ -28,13 +34,15 @@ class StoredRun:
 
     @cached_property
     def events(self) -> list[Event]:
-        """One for each epoch; a last line cut by a kill is left out."""
+        """One for each epoch; lines that a kill cut, or that are none of ours, are left out."""
         path, events = self.folder / "events.jsonl", []
         for line in path.read_text(errors="replace").splitlines() if path.is_file() else []:
             try:
-                events.append(json.loads(line))
+                event = json.loads(line)
             except ValueError:
                 continue
+            if isinstance(event, dict) and {"task", "losses"} <= event.keys():
+                events.append(event)
         return events
 
     @cached_property
@@ -45,23 +53,41 @@ class StoredRun:
             return None
         try:
             with np.load(path, allow_pickle=False) as file:
-                return dict(file)
-        except (OSError, ValueError, zipfile.BadZipFile):
+                return {name: file[name] for name in SKETCH}
+        except (OSError, ValueError, KeyError, zlib.error, zipfile.BadZipFile):
             raise UserError(f"{path} is damaged: remove it, or make the run again") from None
 
 
-def read_runs(paths: Sequence[Path]) -> list[StoredRun]:
-    """The runs in these folders and below them, each once, by the names of their folders."""
-    runs = {folder.resolve(): _read(folder) for path in paths for folder in _folders(path)}
-    return [runs[folder] for folder in sorted(runs)]
+def read_runs(paths: Sequence[Path], notes: list[str] | None = None) -> list[StoredRun]:
+    """The runs in these folders and below them, each config once, by the names of their folders.
+
+    Those without a finished task are left out and told in `notes`; there must be one that has some.
+    """
+    folders = sorted({folder.resolve() for path in paths for folder in _folders(path)})
+    runs: dict[str, StoredRun] = {}
+    told = [] if notes is None else notes
+    for folder in folders:
+        run = _read(folder)
+        digest = run.record["config_digest"]
+        if not run.record["seconds"]:
+            told.append(f"left out, as it has no finished task yet: {folder.name}")
+        elif digest in runs:
+            told.append(f"left out, as it is the same run as {runs[digest].folder.name}: {folder.name}")
+        else:
+            runs[digest] = run
+    if folders and not runs:
+        raise UserError(f"none of the {len(folders)} runs has a finished task yet")
+    return list(runs.values())
 
 
 def _folders(path: Path) -> Iterator[Path]:
     if not path.exists():
         raise UserError(f"there is nothing at {path}")
-    folders = [file.parent for file in ([path] if path.name == "record.json" else path.rglob("record.json"))]
+    if path.is_file() and path.name != "record.json":
+        raise UserError(f"{path} is a file: name the folder of a run, or one that holds some")
+    folders = [file.parent for file in ([path] if path.is_file() else path.rglob("record.json"))]
     if not folders:
-        raise UserError(f"{path} holds no run: `upcl train ... --out {path}` makes one")
+        raise UserError(f"{path} holds no run: `upcl train ... --out {path}/NAME` makes one")
     yield from folders
 
 
@@ -74,6 +100,6 @@ def _read(folder: Path) -> StoredRun:
     if not isinstance(record, dict) or record.get("schema") != SCHEMA:
         found = record.get("schema") if isinstance(record, dict) else None
         raise UserError(f"{path} has schema {found}; this version of upcl reads schema {SCHEMA}")
-    if not record["seconds"]:
-        raise UserError(f"{path} has no finished task yet")
+    if missing := [key for key in KEYS if key not in record]:
+        raise UserError(f"{path} lacks '{missing[0]}': it is damaged, or was written by an older upcl; run it again")
     return StoredRun(folder, record)

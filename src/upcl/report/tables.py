@@ -12,8 +12,19 @@ from typing import Any
 
 from ..evaluate import READINGS, ReadingName
 from ..experiments import Beside
+from ..methods import METHODS
 from ..records import Record
-from ..summaries import Estimate, Figure, by_line, disagreements, estimate, paired, title_of
+from ..summaries import (
+    Estimate,
+    Figure,
+    by_line,
+    disagreements,
+    estimate,
+    paired,
+    protocol_of,
+    title_of,
+    unequal_orders,
+)
 
 FIGURES: dict[Figure, str] = {"a_last": "A_last", "a_avg": "A_avg", "forgetting": "forgets"}
 REFERENCE = ("upcl", "up+dm")  # whom the others are paired with
@@ -21,46 +32,54 @@ REFERENCE = ("upcl", "up+dm")  # whom the others are paired with
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read, a smaller second line, and what is sorted by."""
+    """What is read, and the number behind it, with its deviation and 95 % interval where they are known."""
 
     text: str
     value: float | str | None = None
-    small: str = ""
+    deviation: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def small(self) -> str:
+        """A second line: the interval."""
+        return "" if self.low is None or self.high is None else f"{self.low:.1f} to {self.high:.1f}"
 
 
 @dataclass(frozen=True)
 class Table:
-    key: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
 
 
-def _cell(found: Estimate | None) -> Cell:
+def _cell(found: Estimate | None, told: str = "{:.1f}") -> Cell:
     if found is None:
         return Cell("-")
+    text = told.format(found.mean)
     if found.deviation is None or found.half_width is None:
-        return Cell(f"{found.mean:.1f}", found.mean)
-    interval = f"{found.mean - found.half_width:.1f} to {found.mean + found.half_width:.1f}"
-    return Cell(f"{found.mean:.1f} ± {found.deviation:.1f}", found.mean, interval)
+        return Cell(text, found.mean)
+    ends = found.mean - found.half_width, found.mean + found.half_width
+    return Cell(f"{text} ± {found.deviation:.1f}", found.mean, found.deviation, *ends)
 
 
 def _signed(value: float | None) -> Cell:
     return Cell("-") if value is None else Cell(f"{value:+.1f}", value)
 
 
-def over_seeds(records: Sequence[Record], figure: Figure, reading: ReadingName) -> Estimate | None:
-    """Of the runs in which the figure exists."""
-    values = [record[figure][reading] for record in records if record[figure][reading] is not None]
+def over_runs(records: Sequence[Record], figure: Figure, reading: ReadingName) -> Estimate | None:
+    """Of the runs in which the figure exists and that got as far as the furthest."""
+    furthest = max((len(record["seconds"]) for record in records), default=0)
+    values = [r[figure][reading] for r in records if len(r["seconds"]) == furthest and r[figure][reading] is not None]
     return estimate(values) if values else None
 
 
-def seeds_note(lines: Mapping[str, Sequence[Record]]) -> str:
+def runs_note(lines: Mapping[str, Sequence[Record]]) -> str:
     counts = {len(runs) for runs in lines.values()}
     if counts == {1}:
         return "One seed each: no spread is known, and small differences mean nothing."
-    told = "mean ± standard deviation over seeds, below it the 95 % interval of the mean (Student's t)"
+    told = "mean ± standard deviation over runs (seeds, class orders), below it the 95 % interval (Student's t)"
     return f"{told}; lines with one seed have no spread." if 1 in counts else f"{told}."
 
 
@@ -69,8 +88,9 @@ def notes_of(records: Sequence[Record]) -> list[str]:
     notes = [
         f"NOT THE SAME PROTOCOL: {key} differs ({'; '.join(map(str, values))})"
         for key, values in disagreements(records).items()
-        if key not in ("task_sizes", "order")
     ]
+    if unequal_orders(by_line(records)):
+        notes.append("NOT THE SAME PROTOCOL: the lines were run on different class orders")
     notes += [f"{title_of(r)}, seed {r['seed']}: not finished" for r in records if not r["finished"]]
     told: dict[str, list[str]] = {}
     for record in records:
@@ -81,84 +101,104 @@ def notes_of(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def results(title: str, records: Sequence[Record], beside: Beside | None = None, key: str = "results") -> Table:
-    """A line for each method: both readings over the seeds and, where there are some, the paper's figures."""
+def results(title: str, records: Sequence[Record], beside: Beside | None = None, said: Sequence[str] = ()) -> Table:
+    """A line for each method: both readings over the runs and, where there are some, the paper's figures."""
     lines = by_line(records)
     theirs = {name: beside.theirs(runs[0]) if beside else None for name, runs in lines.items()}
     with_theirs = any(theirs.values())
     columns = ["method", *(f"{told} {reading}" for told in FIGURES.values() for reading in READINGS)]
-    columns += ["paper A_last", "head - paper", "paper A_avg", "head - paper"] if with_theirs else []
+    columns += ["paper A_last", "A_last head - paper", "paper A_avg", "A_avg head - paper"] if with_theirs else []
     rows = []
     for name, runs in lines.items():
-        found = {(figure, reading): over_seeds(runs, figure, reading) for figure in FIGURES for reading in READINGS}
+        found = {(figure, reading): over_runs(runs, figure, reading) for figure in FIGURES for reading in READINGS}
         cells = [Cell(name, name), *(_cell(value) for value in found.values())]
         if with_theirs:
-            for figure, published in zip(("a_last", "a_avg"), theirs[name] or (None, None), strict=True):
-                mine = found[figure, "head"]  # type: ignore[index]
-                cells.append(Cell("-") if published is None else Cell(f"{published:.2f}", published))
-                cells.append(_signed(mine.mean - published if mine and published is not None else None))
+            printed = theirs[name] or (None, None)
+            cells += _beside(found["a_last", "head"], printed[0]) + _beside(found["a_avg", "head"], printed[1])
         seconds = sum(sum(run["seconds"]) for run in runs) / len(runs)
         rows.append((*cells, Cell(str(len(runs)), len(runs)), Cell(f"{seconds:.0f}", seconds)))
-    return Table(key, title, (*columns, "seeds", "seconds"), tuple(rows), (seeds_note(lines), *notes_of(records)))
+    notes = (*said, runs_note(lines), *notes_of(records))
+    return Table(title, (*columns, "runs", "seconds"), tuple(rows), notes)
 
 
-def pairs(title: str, records: Sequence[Record], key: str = "pairs") -> Table | None:
-    """Every line against UPCL on the same seeds and class orders; None where there is no UPCL or no other."""
+def _beside(ours: Estimate | None, printed: float | None) -> list[Cell]:
+    """The paper's figure and the difference."""
+    if printed is None:
+        return [Cell("-"), Cell("-")]
+    return [Cell(f"{printed:.2f}", printed), _signed(ours.mean - printed if ours else None)]
+
+
+def pairs(title: str, records: Sequence[Record]) -> Table | None:
+    """Every line against UPCL as it is, under the same protocol, on the same seeds and class orders.
+
+    None where there is nothing to compare.
+    """
     lines = by_line(records)
-    reference = next((name for name, runs in lines.items() if runs[0]["method"] in REFERENCE), None)
-    if reference is None or len(lines) < 2:
-        return None
     rows = []
     for name, runs in lines.items():
-        if name == reference:
+        reference = _reference(runs[0], lines)
+        if reference is None or reference == name:
             continue
         cells = [Cell(name, name)]
+        num = 0
         for reading in READINGS:
             found = paired(runs, lines[reference], "a_last", reading)
-            cells.append(_signed(found.difference.mean if found else None))
-            known = found is not None and found.p_value is not None
-            cells.append(Cell(f"{found.p_value:.3f}", found.p_value) if found and known else Cell("-"))
-        shared = paired(runs, lines[reference], "a_last", "head")
-        rows.append((*cells, Cell(str(shared.difference.num if shared else 0))))
-    note = f"A_last minus that of {reference} on the same seed and class order; p: paired t test, two-sided."
-    columns = ("method", "head", "p", "nme", "p", "pairs")
-    return Table(key, title, columns, tuple(rows), (note,))
+            cells.append(_cell(found.difference if found else None, "{:+.1f}"))
+            p_value = found.p_value if found else None
+            cells.append(Cell("-") if p_value is None else Cell(f"{p_value:.3f}", p_value))
+            num = max(num, found.difference.num if found else 0)
+        rows.append((*cells, Cell(reference, reference), Cell(str(num), num)))
+    if not rows:
+        return None
+    note = (
+        "A_last minus the reference's on the same seed and class order: mean ± deviation, below it the 95 % interval; "
+        "p: paired t test, two-sided, not corrected for the number of lines."
+    )
+    return Table(title, ("method", "head", "head p", "nme", "nme p", "against", "pairs"), tuple(rows), (note,))
 
 
-def delta(title: str, records: Sequence[Record], beside: Beside | None) -> Table:
+def _reference(record: Record, lines: Mapping[str, Sequence[Record]]) -> str | None:
+    """UPCL with its own options under the protocol of this run."""
+    for name, runs in lines.items():
+        first = runs[0]
+        own = all(getattr(METHODS["upcl"], key, None) == value for key, value in first["config"]["options"].items())
+        if first["method"] in REFERENCE and own and protocol_of(first) == protocol_of(record):
+            return name
+    return None
+
+
+def delta(title: str, records: Sequence[Record], beside: Beside | None, said: Sequence[str] = ()) -> Table:
     """A line for each method: A_last and A_avg by memory, and what is lost against the largest one."""
     memories = sorted({record["config"]["memory"] for record in records}, key=int)
     most = memories[-1]
     columns = ["method"]
     for memory in memories:
-        columns += [f"M={memory} A_last", "paper", f"M={memory} A_avg", "paper"]
-        columns += [f"M={memory} Δ_last", "paper"] if memory != most else []
+        for figure in ("A_last", "A_avg"):
+            columns += [f"M={memory} {figure}", f"M={memory} {figure} paper", f"M={memory} {figure} - paper"]
+        columns += [f"M={memory} Δ_last", f"M={memory} Δ_last paper"] if memory != most else []
     rows = []
     for name, runs in by_method(records).items():
         cells, whole = [Cell(name, name)], [run for run in runs if run["config"]["memory"] == most]
         best, best_theirs = _last(whole), beside.theirs(whole[0]) if beside and whole else None
         for memory in memories:
             some = [run for run in runs if run["config"]["memory"] == memory]
-            theirs = beside.theirs(some[0]) if beside and some else None
-            last, average = _last(some), over_seeds(some, "a_avg", "head")
-            cells += [_cell(last), _printed(theirs, 0), _cell(average), _printed(theirs, 1)]
+            theirs = (beside.theirs(some[0]) if beside and some else None) or (None, None)
+            last, average = _last(some), over_runs(some, "a_avg", "head")
+            cells += [_cell(last), *_beside(last, theirs[0]), _cell(average), *_beside(average, theirs[1])]
             if memory != most:
                 cells.append(_signed(last.mean - best.mean if last and best else None))
-                cells.append(_signed(theirs[0] - best_theirs[0] if theirs and best_theirs else None))
+                known = theirs[0] is not None and best_theirs is not None
+                cells.append(_signed(theirs[0] - best_theirs[0] if known else None))  # type: ignore[operator, index]
         rows.append(tuple(cells))
-    said = (
+    about = (
         f"Δ_last: A_last minus that with {most} exemplars, recomputed from the columns for the paper too. Head reading."
     )
-    return Table("delta", title, tuple(columns), tuple(rows), (seeds_note(by_line(records)), said))
+    notes = [note for note in notes_of(records) if "memory differs" not in note]
+    return Table(title, tuple(columns), tuple(rows), (*said, runs_note(by_line(records)), about, *notes))
 
 
 def _last(runs: Sequence[Record]) -> Estimate | None:
-    return over_seeds(runs, "a_last", "head") if runs else None
-
-
-def _printed(theirs: tuple[float, float | None] | None, place: int) -> Cell:
-    value = theirs[place] if theirs else None
-    return Cell("-") if value is None else Cell(f"{value:.2f}", value)
+    return over_runs(runs, "a_last", "head") if runs else None
 
 
 def by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
@@ -182,10 +222,19 @@ def _flat(cell: Cell) -> str:
 
 
 def as_csv(table: Table) -> str:
+    """Numbers as numbers: a column for each value, with its deviation and interval where there is one."""
+    spread = [any(row[place].low is not None for row in table.rows) for place in range(len(table.columns))]
+    header, rows = ["table"], [[table.title] for _ in table.rows]
+    for place, (column, wide) in enumerate(zip(table.columns, spread, strict=True)):
+        header += [column, *(f"{column} {part}" for part in ("sd", "low", "high"))] if wide else [column]
+        for row, cells in zip(rows, table.rows, strict=True):
+            cell = cells[place]
+            values = [cell.value, cell.deviation, cell.low, cell.high] if wide else [cell.value]
+            row += ["" if value is None else str(value) for value in values]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["table", *table.columns])
-    writer.writerows([table.title, *(_flat(cell) for cell in cells)] for cells in table.rows)
+    writer.writerow([*header, "notes"])
+    writer.writerows([*row, " ".join(table.notes)] for row in rows)
     return text.getvalue()
 
 
@@ -224,7 +273,8 @@ def as_latex(table: Table) -> str:
 
 def as_json(tables: Sequence[Table]) -> str:
     def plain(cell: Cell) -> Any:
-        return {"text": _flat(cell), "value": cell.value}
+        known = {"deviation": cell.deviation, "low": cell.low, "high": cell.high}
+        return {"text": _flat(cell), "value": cell.value, **{k: v for k, v in known.items() if v is not None}}
 
     content = [
         {

@@ -38,7 +38,9 @@ def write_page(content: Content, path: Path) -> Path:
 
 
 def table_text(content: Content, kind: str) -> str:
-    return FORMATS[kind](content.tables)
+    """The tables alone; Markdown begins with the title."""
+    title = f"# {content.title}\n\n" if kind == "md" else ""
+    return title + FORMATS[kind](content.tables)
 
 
 def write_figures(content: Content, folder: Path, kind: str) -> Iterator[Path]:
