@@ -26,6 +26,7 @@ from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
 from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
 from upcl.learner import NOTHING, Asked, Learner
+from upcl.predicting import read_square
 
 QUICK = Asked(epochs=4, backbone="small", memory="4/class", most_lost=None)
 WORDS = ("--epochs", "4", "--backbone", "small", "--memory", "4/class", "--most-lost", "100")
@@ -303,6 +304,33 @@ def test_wrong_wishes_are_told_before_anything_is_written(
     done = upcl("learn", str(photos / "first"), "--model", str(tmp_path / "m.upcl"), *words)
     assert done.exit_code == 2 and said in done.output
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_exports_answer_as_the_model_does(model: Path, photos: Path, tmp_path: Path) -> None:
+    import onnx
+    import onnxruntime
+
+    done = upcl("export", str(model), "--onnx", str(tmp_path / "m.onnx"), "--torch", str(tmp_path / "m.pt2"))
+    assert done.exit_code == 0, done.output
+    learner, size = Learner(model), 8
+    paths = sorted((photos / "first" / "kind 0").iterdir())[:7]
+    squares = torch.stack([read_square(path, size, 3) for path in paths])
+    answers = learner.answers(squares, top=6)
+    images = squares.permute(0, 2, 3, 1).contiguous()
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    program = torch.export.load(str(tmp_path / "m.pt2")).module()
+    for num in (1, 7):
+        sure, familiar = session.run(None, {"images": images[:num].numpy()})
+        same, _ = program(images[:num])
+        for answer, row, other, near in zip(answers, sure, same.tolist(), familiar, strict=False):
+            ours = dict(zip(answer.names, answer.confidence, strict=True))
+            assert learner.classes[int(row.argmax())] == answer.names[0]
+            assert [ours[name] for name in learner.classes] == pytest.approx(row.tolist(), abs=1e-4)
+            assert other == pytest.approx(row.tolist(), abs=1e-4)
+            assert near == pytest.approx(answer.familiarity, abs=1e-4)
+    props = {p.key: p.value for p in onnx.load(tmp_path / "m.onnx").metadata_props}
+    assert json.loads(props["classes"]) == learner.classes and props["size"] == "8"
 
 
 def test_temperature_makes_confidence_as_large_as_it_is_right() -> None:

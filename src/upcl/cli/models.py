@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import UserError
 from . import _console, _split_set, main, told_plainly
 
 if TYPE_CHECKING:
@@ -148,3 +149,25 @@ def forget(model: Path, name: str) -> None:
         f"from {model}.\nWhat the network's weights learned from its images is still in them: that cannot be taken "
         "out. To be rid of it, learn a new model from the other classes' photos."
     )
+
+
+@main.command()
+@_FILE
+@click.option("--onnx", type=click.Path(path_type=Path), help="Write an ONNX file.")
+@click.option("--torch", "program", type=click.Path(path_type=Path), help="Write torch's exported program (.pt2).")
+@told_plainly
+def export(model: Path, onnx: Path | None, program: Path | None) -> None:
+    """Write a model for other programs: uint8 squares in, confidence of each class and familiarity out.
+
+    Any number of images at once. Normalisation is inside; names of classes and the size of squares are in the metadata.
+    """
+    from ..export import to_onnx, to_torch
+    from ..learner import Learner
+
+    if not (onnx or program):
+        raise UserError("export to what? say --onnx FILE, or --torch FILE")
+    learner = Learner(model, device="cpu")
+    for path, write in ((onnx, to_onnx), (program, to_torch)):
+        if path:
+            write(learner, path)
+            click.echo(f"written: {path}")

@@ -60,22 +60,54 @@ class Block(nn.Module):
         return F.relu(out, inplace=True) if self.relu else out
 
 
+EXPANSION = 4  # of a bottleneck's last convolution
+
+
+class Bottleneck(nn.Module):
+    """1 x 1 to fewer channels, 3 x 3 (with the stride), 1 x 1 to four times as many: ResNet-50's block."""
+
+    def __init__(self, num_in: int, num_out: int, stride: int, shortcut: Shortcut, relu: bool) -> None:
+        super().__init__()
+        assert shortcut == "conv"
+        inner = num_out // EXPANSION
+        self.first = ConvNorm(num_in, inner, 1)
+        self.second = ConvNorm(inner, inner, 3, stride)
+        self.third = ConvNorm(inner, num_out, 1)
+        changed = stride != 1 or num_in != num_out
+        self.shortcut: nn.Module = ConvNorm(num_in, num_out, 1, stride) if changed else nn.Identity()
+        self.relu = relu
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = F.relu(self.second(F.relu(self.first(x), inplace=True)), inplace=True)
+        out = self.third(out) + self.shortcut(x)
+        return F.relu(out, inplace=True) if self.relu else out
+
+
 @dataclass(frozen=True)
 class Shape:
-    """What distinguishes one residual backbone from another."""
+    """What distinguishes one residual backbone from another. `blocks`: of every stage, or of each."""
 
     widths: Sequence[int]
-    blocks: int
+    blocks: int | Sequence[int]
     stem: Stem
     shortcut: Shortcut
+    bottleneck: bool = False
+
+    @property
+    def expansion(self) -> int:
+        return EXPANSION if self.bottleneck else 1
+
+    def stages(self) -> list[int]:
+        """Blocks of each stage."""
+        return [self.blocks] * len(self.widths) if isinstance(self.blocks, int) else list(self.blocks)
 
     def plan(self) -> Iterator[tuple[int, int, int]]:
         """Channels in, channels out and stride of each block."""
         before = self.widths[0]
-        for i, width in enumerate(self.widths):
-            for j in range(self.blocks):
-                yield before, width, 2 if i > 0 and j == 0 else 1
-                before = width
+        for i, (width, blocks) in enumerate(zip(self.widths, self.stages(), strict=True)):
+            for j in range(blocks):
+                yield before, width * self.expansion, 2 if i > 0 and j == 0 else 1
+                before = width * self.expansion
 
 
 BACKBONES: dict[str, Shape] = {
@@ -84,6 +116,8 @@ BACKBONES: dict[str, Shape] = {
     "resnet32": Shape((16, 32, 64), 5, "3x3", "pad"),  # the CIFAR network of He et al.: 64 features
     "resnet18": Shape((64, 128, 256, 512), 2, "3x3", "conv"),  # no pooling after the stem (CIFAR): 512 features
     "resnet18-7x7": Shape((64, 128, 256, 512), 2, "7x7", "conv"),  # max-pooling after the stem (ImageNet)
+    "resnet34-7x7": Shape((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv"),
+    "resnet50-7x7": Shape((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv", bottleneck=True),  # 2,048 features
 }
 
 
@@ -97,12 +131,12 @@ class Features(nn.Module, ABC):
 
 
 class Backbone(Features):
-    """A stem, stages of basic blocks that halve the map and widen it, and a global average."""
+    """A stem, stages of residual blocks that halve the map and widen it, and a global average."""
 
     def __init__(self, shape: Shape, channels: int, last_relu: bool) -> None:
         super().__init__()
         width = shape.widths[0]
-        self.dim = shape.widths[-1]
+        self.dim = shape.widths[-1] * shape.expansion
         if shape.stem == "3x3":
             self.stem = nn.Sequential(ConvNorm(channels, width, 3), nn.ReLU(inplace=True))
         else:
@@ -110,7 +144,8 @@ class Backbone(Features):
             self.stem = nn.Sequential(ConvNorm(channels, width, 7, 2), nn.ReLU(inplace=True), pool)
         plan = list(shape.plan())
         relu = [True] * (len(plan) - 1) + [last_relu]
-        self.blocks = nn.Sequential(*(Block(*step, shape.shortcut, r) for step, r in zip(plan, relu, strict=True)))
+        block = Bottleneck if shape.bottleneck else Block
+        self.blocks = nn.Sequential(*(block(*step, shape.shortcut, r) for step, r in zip(plan, relu, strict=True)))
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.blocks(self.stem(images))

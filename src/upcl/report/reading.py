@@ -59,11 +59,11 @@ class StoredRun:
 
 
 def read_runs(paths: Sequence[Path], notes: list[str] | None = None) -> list[StoredRun]:
-    """The runs in these folders and below them, each config once, by the names of their folders.
+    """The runs in these folders, in this order, and below them, by the names of their folders; each config once.
 
     Those without a finished task are left out and told in `notes`; there must be one that has some.
     """
-    folders = sorted({folder.resolve() for path in paths for folder in _folders(path)})
+    folders = list(dict.fromkeys(folder.resolve() for path in paths for folder in sorted(_folders(path))))
     runs: dict[str, StoredRun] = {}
     told = [] if notes is None else notes
     for folder in folders:
