@@ -13,6 +13,8 @@ from upcl.nets import BACKBONES, LinearHead, Network, PrototypeHead, ScrollBackb
     [
         ("resnet18", 11_168_832, 512),
         ("resnet18-7x7", 11_176_512, 512),
+        ("resnet34-7x7", 21_284_672, 512),
+        ("resnet50-7x7", 23_508_032, 2048),
         ("resnet32", 463_504, 64),
         ("small", 307_360, 128),
     ],

@@ -33,6 +33,7 @@ from .folder import RunFolder
 from .lessons import Lessons
 from .memory import Budget, class_means
 from .methods import Method, Setting
+from .nets.pretrained import backbone_of, load_pretrained, read_weights
 from .recipes import RECIPES
 from .records import environment
 from .seeding import isolated, seed_all
@@ -41,6 +42,7 @@ HELD_OUT = 20  # percent of each class's images
 KEPT_HELD_OUT = 20  # images of each class
 EPOCHS = 30
 MOST_LOST = 20.0  # points that old classes may lose in one step
+PRETRAINED_SIZE = 224  # pixels that pretrained networks are used to
 LARGEST_OWN = 64  # pixels that images are brought to where nothing else is said
 NOTHING = "none of these"
 
@@ -68,6 +70,7 @@ class Asked:
     backbone: str | None = None
     memory: str | None = None
     size: int | None = None
+    frozen: bool = False
     epochs: int = EPOCHS
     device: str = "auto"
     most_lost: float | None = MOST_LOST
@@ -88,6 +91,13 @@ class StepIdentity:
 
 
 Watch = Callable[[EpochEnd], None]
+
+
+def is_file(backbone: str | None) -> bool:
+    """Whether a backbone is asked for by a file of weights, not by its name."""
+    return backbone is not None and (
+        "/" in backbone or Path(backbone).suffix in (".safetensors", ".pt", ".pth", ".bin")
+    )
 
 
 class Learner:
@@ -156,13 +166,15 @@ class Learner:
         sizes = {(file.width, file.height) for file in good}
         own = next(iter(sizes)) if len(sizes) == 1 else (0, 1)
         size = own[0] if own[0] == own[1] and own[0] <= LARGEST_OWN else LARGEST_OWN
+        if is_file(asked.backbone):
+            return asked.size or PRETRAINED_SIZE, 3
         return asked.size or size, 1 if all(file.grey for file in good) else 3
 
     def _making(self, asked: Asked, train: Tensor) -> Making:
         if self.bundle:
             made = self.bundle.making
             for name in ("method", "backbone"):
-                if getattr(asked, name) not in (None, getattr(made, name)):
+                if getattr(asked, name) not in (None, getattr(made, name), made.pretrained):
                     raise UserError(f"{self.path} was made with {name} {getattr(made, name)}: that cannot change")
             return dataclasses.replace(made, memory=asked.memory or made.memory)
         method = find_method(asked.method or "upcl")
@@ -170,15 +182,22 @@ class Learner:
             why = "must know the number of classes in advance" if method.needs_total else "keeps no exemplars"
             raise UserError(f"{method.title} {why}, so it cannot grow from folders: choose upcl, icarl, wa, ...")
         mean, std = statistics([train])
+        backbone = asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7")
+        pretrained = ""
+        if is_file(asked.backbone):
+            pretrained = str(asked.backbone)
+            backbone = backbone_of(read_weights(Path(pretrained)), Path(pretrained))
         return Making(
             method=asked.method or "upcl",
             options=check(method, asked.options, f"option of {method.name}"),
-            backbone=asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7"),
+            backbone=backbone,
             channels=train.shape[1],
             size=train.shape[-1],
             mean=mean,
             std=std,
             memory=asked.memory or "20/class",
+            pretrained=pretrained,
+            frozen=asked.frozen,
         )
 
     # looking
@@ -398,6 +417,9 @@ class _Lesson:
         method = make_method(self.making, len(self.classes), device, recipes.scaled(self.asked.epochs))
         if self.before:
             restore(method, self.before)
+        elif self.making.pretrained:
+            path = Path(self.making.pretrained)
+            load_pretrained(method.net.backbone, self.making.backbone, read_weights(path), path)
         seconds = self._train(method, watch) if self.num_new else 0.0
         if len(self.extra):
             method.memory.refresh(self.extra, len(self.classes), method.extract)
@@ -448,8 +470,9 @@ class _Lesson:
                 if watch:
                     watch(end)
 
-            lessons = Lessons(method, folder, self.making.seed, environment(self.learner.device), tell)
-            return lessons.learn(task)
+            around = environment(self.learner.device)
+            still = [method.net.backbone] if self.making.frozen else []
+            return Lessons(method, folder, self.making.seed, around, tell, still=still).learn(task)
 
     def _state(self, method: Method[Any]) -> State:
         before = self.before.held_out if self.before else self.held[:0]

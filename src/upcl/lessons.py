@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from torch import nn
+
 from .config import differences
 from .core import Stage, Task
 from .engine import EpochEnd, Selector, State, fit
+from .errors import UserError
 from .folder import RunFolder
 from .methods import Method
 from .seeding import seed_all
@@ -29,7 +33,7 @@ class Clock:
 
 @dataclass(eq=False)
 class Lessons:
-    """Teaches a method one task after the other, in a folder that keeps what is open."""
+    """Teaches a method one task after the other, in a folder that keeps what is open. `still` modules do not learn."""
 
     method: Method[Any]
     folder: RunFolder
@@ -38,6 +42,7 @@ class Lessons:
     on_epoch: Callable[[Task, str, EpochEnd], None]
     on_step: Callable[[], None] | None = None
     notes: list[str] = field(default_factory=list)
+    still: Sequence[nn.Module] = ()
 
     def learn(self, task: Task, selector: Selector | None = None) -> float:
         """Learn a task and tell the seconds. Finished stages of a resumed task are replayed without training."""
@@ -66,6 +71,7 @@ class Lessons:
         self, task: Task, index: int, stage: Stage, start: State | None, clock: Clock, selector: Selector | None
     ) -> None:
         """Train one stage, from its beginning or from a saved epoch, and save its end."""
+        stage = self._without_still(stage)
         self.folder.forget_events_from((task.index, index, start["epoch"] + 1 if start else 0))
         setting = self.method.setting
         fit(
@@ -80,6 +86,18 @@ class Lessons:
             selector=selector,
         )
         self._save(task, index, {"net": self.method.net.state_dict()}, clock, finished=True)
+
+    def _without_still(self, stage: Stage) -> Stage:
+        if not self.still:
+            return stage
+        still = {id(parameter) for module in self.still for parameter in module.parameters()}
+        params = [parameter for parameter in stage.params if id(parameter) not in still]
+        if not params:
+            raise UserError(
+                f"{self.method.title} has nothing to learn when the backbone stands still: add --set projector=256, "
+                "or choose another method, such as icarl"
+            )
+        return dataclasses.replace(stage, params=params, frozen=(*stage.frozen, *self.still))
 
     def _after_epoch(self, task: Task, stage: int, name: str, clock: Clock, end: EpochEnd) -> None:
         where = {"task": task.index, "stage": stage, "epoch": end.epoch}

@@ -24,7 +24,8 @@ _FILE = click.argument("model", type=click.Path(path_type=Path))
 @click.option("--method", help="Any method that keeps exemplars. [upcl]")
 @click.option("--epochs", type=click.IntRange(1), help="Passes over the images. [30]")
 @click.option("--memory", help="Exemplars kept in the file: 20/class, 2000 or 50MB. [20/class]")
-@click.option("--backbone", help="Network that makes features. [by the size of the images]")
+@click.option("--backbone", help="Network by name, or a FILE of ResNet-18/34/50 weights. [by the size of the images]")
+@click.option("--frozen", is_flag=True, help="Keep the backbone as it is: only the rest learns.")
 @click.option("--size", type=click.IntRange(8, 1024), help="Pixels that images are brought to. [their own, 64 at most]")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--most-lost", type=float, default=20, show_default=True, help="Points that old classes may lose.")
@@ -37,6 +38,7 @@ def learn(
     epochs: int | None,
     memory: str | None,
     backbone: str | None,
+    frozen: bool,
     size: int | None,
     device: str,
     most_lost: float,
@@ -57,7 +59,8 @@ def learn(
 
     console, learner = _console(), Learner(model, device=device)
     known = set(learner.classes)
-    asked = Asked(method, dict(_split_set(pairs)), backbone, memory, size, epochs or EPOCHS, device, most_lost)
+    options = dict(_split_set(pairs))
+    asked = Asked(method, options, backbone, memory, size, frozen, epochs or EPOCHS, device, most_lost)
     with epochs_of(_console(stderr=True), f"learning {folder}") as watch:
         learner.learn(folder, asked, watch)
     bundle = learner.whole()
