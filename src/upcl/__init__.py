@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .core import Batch, Losses, Recipe, Recipes, Samples, Stage, Task, option
     from .data import Dataset, Transform, load_dataset
     from .errors import CheckpointError, TrainingError, UpclError, UserError
+    from .learner import Learner
     from .methods import METHODS, LinearMethod, Method
     from .runs import run
 
@@ -18,6 +19,7 @@ _HOME = {
     "core": ["Batch", "Losses", "Recipe", "Recipes", "Samples", "Stage", "Task", "option"],
     "data": ["Dataset", "Transform", "load_dataset"],
     "errors": ["CheckpointError", "TrainingError", "UpclError", "UserError"],
+    "learner": ["Learner"],
     "methods": ["METHODS", "LinearMethod", "Method"],
     "runs": ["run"],
 }
@@ -27,6 +29,7 @@ __all__ = [
     "Batch",
     "CheckpointError",
     "Dataset",
+    "Learner",
     "LinearMethod",
     "Losses",
     "Method",
