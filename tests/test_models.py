@@ -26,7 +26,7 @@ from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
 from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
 from upcl.learner import NOTHING, Asked, Learner
-from upcl.predicting import read_square
+from upcl.predicting import square_of
 
 QUICK = Asked(epochs=4, backbone="small", memory="4/class", most_lost=None)
 WORDS = ("--epochs", "4", "--backbone", "small", "--memory", "4/class", "--most-lost", "100")
@@ -315,7 +315,7 @@ def test_exports_answer_as_the_model_does(model: Path, photos: Path, tmp_path: P
     assert done.exit_code == 0, done.output
     learner, size = Learner(model), 8
     paths = sorted((photos / "first" / "kind 0").iterdir())[:7]
-    squares = torch.stack([read_square(path, size, 3) for path in paths])
+    squares = torch.stack([square_of(path, size, 3) for path in paths])
     answers = learner.answers(squares, top=6)
     images = squares.permute(0, 2, 3, 1).contiguous()
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))

@@ -28,6 +28,7 @@ LAYERS = [
     {"checks", "bench", "grid", "summaries", "trackers", "learner"},
     {"experiments", "predicting", "export"},
     {"report"},
+    {"serving"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

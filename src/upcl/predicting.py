@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 import numpy as np
 import torch
@@ -50,9 +50,9 @@ def list_images(paths: Sequence[Path], stdin: TextIO) -> list[Path]:
     return found
 
 
-def read_square(path: Path, size: int, channels: int) -> Tensor:
-    """One file as the model sees it (C x size x size)."""
-    image = fit_square(read_image(path), size).convert("L" if channels == 1 else "RGB")
+def square_of(file: Path | BinaryIO, size: int, channels: int) -> Tensor:
+    """One image as the model sees it (C x size x size)."""
+    image = fit_square(read_image(file), size).convert("L" if channels == 1 else "RGB")
     pixels = np.array(image)
     return torch.from_numpy(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
 
@@ -63,7 +63,7 @@ def predictions(learner: Learner, paths: Iterable[Path], top: int) -> Iterator[N
         squares: list[Tensor | str] = []
         for path in some:
             try:
-                squares.append(read_square(path, making.size, making.channels))
+                squares.append(square_of(path, making.size, making.channels))
             except BrokenImageError as error:
                 squares.append(str(error))
         good = [square for square in squares if isinstance(square, Tensor)]

@@ -174,3 +174,35 @@ def export(model: Path, onnx: Path | None, program: Path | None) -> None:
         if path:
             write(learner, path)
             click.echo(f"written: {path}")
+
+
+@main.command()
+@_FILE
+@click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; other hosts ask for a token.")
+@click.option("--port", type=int, default=8000, show_default=True)
+@click.option("--token", help="What callers must send. [none on this machine; made up for other hosts]")
+@told_plainly
+def serve(model: Path, host: str, port: int, token: str | None) -> None:
+    """Serve a model over HTTP: a page to drop photos on, and a JSON interface described in /openapi.json.
+
+    \b
+    curl -F images=@photo.jpg http://127.0.0.1:8000/api/predict
+    """
+    import ipaddress
+    import secrets
+
+    from ..learner import Learner
+
+    try:
+        import uvicorn
+
+        from ..serving.app import make_app
+    except ImportError as error:
+        raise UserError(f"serving needs {error.name}: pip install -c constraints.txt -e '.[serve]'") from None
+    local = host == "localhost" or (host.replace(".", "").isdigit() and ipaddress.ip_address(host).is_loopback)
+    if not local and token is None:
+        token = secrets.token_urlsafe(24)
+        click.echo(f"token for callers: {token}")
+    app = make_app(Learner(model), token)
+    click.echo(f"open http://{host}:{port}/   (Ctrl-C stops)")
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=15, limit_concurrency=128)

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import PIL
@@ -40,7 +41,7 @@ class UnreachableImageError(BrokenImageError):
     """A file that the system does not let us read now; it may be whole."""
 
 
-def read_image(path: Path, finer_than_needed: Callable[[int, int], float] | None = None) -> Image.Image:
+def read_image(path: Path | BinaryIO, finer_than_needed: Callable[[int, int], float] | None = None) -> Image.Image:
     """The first frame as RGB, or as grey where the file is grey: turned by EXIF, transparency on white, 16 bit to 8.
 
     `finer_than_needed` tells from width and height by how much an image is finer than its use: a JPEG is then decoded

@@ -1,0 +1,1 @@
+"""A small HTTP service around one model, and its page."""

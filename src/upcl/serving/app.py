@@ -1,0 +1,206 @@
+"""The service: a JSON interface with its description in /openapi.json, limits, a token, and one page."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import secrets
+import threading
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from fastapi import Depends, FastAPI, File, Header, HTTPException, UploadFile
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import BaseModel
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from torch import Tensor
+
+from ..core import Samples
+from ..data.pixels import BrokenImageError
+from ..learner import Answer, Learner
+from ..predicting import square_of
+from ..report.content import picture
+
+MOST_IMAGES = 16
+MOST_BYTES = 20 * 2**20  # of one request
+SECONDS = 30.0
+AT_ONCE = 2
+NEAREST = 3
+
+
+class Guess(BaseModel):
+    name: str
+    confidence: float
+
+
+class Exemplar(BaseModel):
+    name: str
+    nearness: float
+    image: str
+
+
+class Named(BaseModel):
+    """One image: what it shows, or why it could not be read."""
+
+    file: str
+    name: str | None = None
+    known: bool | None = None
+    familiarity: float | None = None
+    top: list[Guess] = []
+    nearest: list[Exemplar] = []
+    error: str | None = None
+
+
+class StepTold(BaseModel):
+    when: str
+    added: list[str]
+    accuracy: float | None
+
+
+class ModelTold(BaseModel):
+    classes: list[str]
+    size: int
+    false_alarms: float
+    history: list[StepTold]
+
+
+class Service:
+    """The model and what is asked of it, one question at a time."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner, self.lock = learner, threading.Lock()
+        state = learner.whole().state
+        self.exemplars: Samples = state.exemplars
+        self.unit = F.normalize(learner.method.extract(self.exemplars)).cpu()
+
+    def told(self) -> ModelTold:
+        bundle = self.learner.whole()
+        steps = [
+            StepTold(
+                when=step.when,
+                added=list(step.added),
+                accuracy=max((value for value in step.accuracy.values() if value is not None), default=None),
+            )
+            for step in bundle.history
+        ]
+        return ModelTold(
+            classes=self.learner.classes,
+            size=bundle.making.size,
+            false_alarms=bundle.state.calibration.false_alarms,
+            history=steps,
+        )
+
+    def name(self, contents: list[tuple[str, bytes]], top: int) -> list[Named]:
+        making = self.learner.whole().making
+        squares: dict[int, Tensor] = {}
+        found = [Named(file=name) for name, _ in contents]
+        for place, (_, content) in enumerate(contents):
+            try:
+                squares[place] = square_of(io.BytesIO(content), making.size, making.channels)
+            except BrokenImageError as error:
+                found[place].error = str(error)
+        if squares:
+            with self.lock:
+                images = torch.stack(list(squares.values()))
+                answers = self.learner.answers(images, top)
+                features = F.normalize(self.learner.method.extract(Samples(images, torch.zeros(len(images))))).cpu()
+            for place, answer, feature in zip(squares, answers, features, strict=True):
+                found[place] = self._named(found[place].file, answer, feature)
+        return found
+
+    def _named(self, file: str, answer: Answer, feature: Tensor) -> Named:
+        nearness, places = (self.unit @ feature).topk(min(NEAREST, len(self.unit)))
+        classes = self.learner.whole().state.classes
+        nearest = [
+            Exemplar(
+                name=str(classes[int(self.exemplars.labels[k])]),
+                nearness=round(float(near), 4),
+                image=picture(np.asarray(self.exemplars.inputs[k]), "").source,
+            )
+            for near, k in zip(nearness, places.tolist(), strict=True)
+        ]
+        guesses = [Guess(name=n, confidence=round(c, 6)) for n, c in zip(answer.names, answer.confidence, strict=True)]
+        return Named(
+            file=file,
+            name=answer.name,
+            known=answer.known,
+            familiarity=round(answer.familiarity, 4),
+            top=guesses,
+            nearest=nearest,
+        )
+
+
+class Limit:
+    """Refuses requests with more bytes than allowed, whether they say so or not, before they are stored."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self.app, self.most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        too_much = JSONResponse({"detail": f"more than {self.most:,} bytes"}, 413)
+        if not length.isdigit() or int(length) > self.most:
+            await too_much(scope, receive, send)
+            return
+        taken = 0
+
+        async def counted() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > self.most:
+                raise HTTPException(413, f"more than {self.most:,} bytes")
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def make_app(learner: Learner, token: str | None = None) -> FastAPI:
+    """The application; with a token, every address but the page and /health asks for it."""
+    service, page = Service(learner), (files(__package__) / "page.html").read_text(encoding="utf-8")
+    app = FastAPI(title="upcl", version=version("upcl"), docs_url=None, redoc_url=None)
+    app.add_middleware(Limit, most=MOST_BYTES)
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    def allowed(authorization: Annotated[str | None, Header()] = None) -> None:
+        if token and not secrets.compare_digest(authorization or "", f"Bearer {token}"):
+            raise HTTPException(401, "this service asks for its token", {"WWW-Authenticate": "Bearer"})
+
+    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    def show() -> HTMLResponse:
+        policy = (
+            "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+            "connect-src 'self'"
+        )
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
+
+    @app.get("/health")
+    def health() -> dict[str, Any]:
+        """Whether the service is up."""
+        return {"status": "ok", "classes": len(learner.classes)}
+
+    @app.get("/api/model", dependencies=[Depends(allowed)])
+    def model() -> ModelTold:
+        """The classes known, and the history of the model."""
+        return service.told()
+
+    @app.post("/api/predict", dependencies=[Depends(allowed)])
+    async def predict(images: Annotated[list[UploadFile], File()], top: int = 5) -> list[Named]:
+        """Name what is in up to 16 images: confidence is calibrated, `known` is false for what is unlike anything."""
+        if len(images) > MOST_IMAGES:
+            raise HTTPException(413, f"{len(images)} images are more than {MOST_IMAGES}")
+        contents = [(image.filename or "image", await image.read()) for image in images]
+        try:
+            async with asyncio.timeout(SECONDS), turns:
+                return await asyncio.to_thread(service.name, contents, max(1, min(top, 20)))
+        except TimeoutError:
+            raise HTTPException(503, f"no answer within {SECONDS:.0f} seconds: too many ask at once") from None
+
+    return app

@@ -1,0 +1,162 @@
+"""The service: its answers, its limits, and its page in a browser."""
+
+from __future__ import annotations
+
+import base64
+import io
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from PIL import Image
+
+from upcl.learner import Learner
+from upcl.predicting import square_of
+from upcl.serving.app import MOST_BYTES, MOST_IMAGES, make_app
+
+from .browser import browser, needs_chromium, requested
+from .test_models import model, photos
+from .test_page import wait_for
+
+__all__ = ["model", "photos"]
+pytestmark = pytest.mark.filterwarnings("ignore")
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>window.evil = 1</script></svg>'
+
+
+@pytest.fixture(scope="module")
+def client(model: Path) -> TestClient:
+    return TestClient(make_app(Learner(model)))
+
+
+def bomb() -> bytes:
+    """200 megapixels in a small file."""
+    buffer = io.BytesIO()
+    Image.new("1", (20_000, 10_000)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def sent(client: TestClient, *contents: tuple[str, bytes], **headers: str) -> Any:
+    return client.post("/api/predict", files=[("images", content) for content in contents], headers=headers)
+
+
+def test_answers_are_the_models(client: TestClient, model: Path, photos: Path) -> None:
+    path = photos / "first" / "kind 0" / "3.png"
+    (answer,) = sent(client, ("a.png", path.read_bytes())).json()
+    (ours,) = Learner(model).answers(square_of(path, 8, 3)[None])
+    assert answer["name"] == ours.name and answer["known"] == ours.known
+    assert [guess["name"] for guess in answer["top"]] == list(ours.names)
+    assert [guess["confidence"] for guess in answer["top"]] == pytest.approx(list(ours.confidence), abs=1e-5)
+    assert len(answer["nearest"]) == 3
+    assert answer["nearest"][0]["image"].startswith("data:image/png;base64,")
+    base64.b64decode(answer["nearest"][0]["image"].partition(",")[2], validate=True)
+
+
+def test_bad_images_are_told_and_do_not_stop_the_others(client: TestClient, photos: Path) -> None:
+    good = (photos / "first" / "kind 0" / "3.png").read_bytes()
+    answers = sent(client, ("x.svg", SVG), ("text.jpg", b"words"), ("big.png", bomb()), ("good.png", good)).json()
+    assert [bool(answer["error"]) for answer in answers] == [True, True, True, False]
+    assert "pixels" in answers[2]["error"]
+
+
+def test_limits(client: TestClient) -> None:
+    assert sent(client, *[("a", b"x")] * (MOST_IMAGES + 1)).status_code == 413
+    assert sent(client, ("a", b"x" * (MOST_BYTES + 1))).status_code == 413
+    assert client.post("/api/predict").status_code == 422
+
+
+def test_chunks_without_a_length_are_counted_too(client: TestClient) -> None:
+    def chunks() -> Iterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="images"; filename="a"\r\n\r\n'
+        for _ in range(MOST_BYTES // 2**20 + 2):
+            yield b"x" * 2**20
+
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert client.post("/api/predict", content=chunks(), headers=headers).status_code in (400, 413)
+
+
+def test_health_description_and_model(client: TestClient) -> None:
+    assert client.get("/health").json() == {"status": "ok", "classes": 6}
+    assert "/api/predict" in client.get("/openapi.json").json()["paths"]
+    told = client.get("/api/model").json()
+    assert told["classes"] == [f"kind {k}" for k in range(6)] and len(told["history"]) == 2
+
+
+def test_a_token_is_asked_for(model: Path, photos: Path) -> None:
+    guarded = TestClient(make_app(Learner(model), token="secret"))
+    image = ("a.png", (photos / "first" / "kind 0" / "3.png").read_bytes())
+    assert guarded.get("/health").status_code == 200
+    assert guarded.get("/api/model").status_code == 401
+    assert sent(guarded, image, Authorization="Bearer wrong").status_code == 401
+    assert sent(guarded, image, Authorization="Bearer secret").status_code == 200
+
+
+@pytest.fixture(scope="module")
+def address(model: Path) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "upcl", "serve", str(model), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    until = time.monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(f"{url}/health", timeout=2).close()
+            break
+        except OSError:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.2)
+    yield url
+    process.terminate()
+    process.wait(20)
+
+
+def test_fifty_at_once_are_all_answered(address: str, photos: Path) -> None:
+    import httpx2 as httpx
+
+    content = (photos / "first" / "kind 0" / "3.png").read_bytes()
+
+    def ask(_: int) -> int:
+        return httpx.post(f"{address}/api/predict", files={"images": ("a.png", content)}, timeout=60).status_code
+
+    with ThreadPoolExecutor(50) as pool:
+        assert list(pool.map(ask, range(50))) == [200] * 50
+
+
+DROP = """
+const [name, type, content] = arguments, bytes = Uint8Array.from(atob(content), (c) => c.charCodeAt(0));
+const data = new DataTransfer(); data.items.add(new File([bytes], name, { type }));
+const event = new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true });
+document.getElementById('drop').dispatchEvent(event);
+"""
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+def test_the_page_names_what_is_dropped_on_it(address: str, photos: Path, tmp_path: Path, width: int) -> None:
+    path = photos / "first" / "kind 0" / "3.png"
+    with browser(tmp_path / "profile", width) as driver:
+        driver.get(address)
+        wait_for(lambda: len(driver.find_elements("css selector", "#classes li")) == 6)
+        driver.execute_script(DROP, "a.png", "image/png", base64.b64encode(path.read_bytes()).decode())
+        answer = wait_for(lambda: driver.find_elements("css selector", ".answer .bar"))
+        assert "kind" in answer[0].text
+        assert len(driver.find_elements("css selector", ".near img")) == 3
+        driver.execute_script(DROP, "x.svg", "image/svg+xml", base64.b64encode(SVG).decode())
+        wait_for(lambda: driver.find_elements("css selector", ".answer .error"))
+        driver.find_element("css selector", "#file").send_keys(str(path))
+        wait_for(lambda: len(driver.find_elements("css selector", ".answer")) == 3)
+        assert driver.execute_script("return window.evil") is None
+        assert [entry for entry in driver.get_log("browser") if "favicon" not in entry["message"]] == []
+        assert all(url.startswith(address) for url in requested(driver))
+        assert driver.find_elements("css selector", "#curve circle")
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+        driver.save_screenshot(str(tmp_path / "page.png"))
