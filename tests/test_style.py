@@ -26,7 +26,7 @@ LAYERS = [
     {"lessons"},
     {"runs"},
     {"checks", "bench", "grid", "summaries", "trackers", "learner"},
-    {"experiments", "predicting", "export"},
+    {"experiments", "predicting", "export", "estimator"},
     {"report"},
     {"serving"},
     {"cli"},

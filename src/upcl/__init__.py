@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from .core import Batch, Losses, Recipe, Recipes, Samples, Stage, Task, option
     from .data import Dataset, Transform, load_dataset
     from .errors import CheckpointError, TrainingError, UpclError, UserError
+    from .estimator import GrowingClassifier
     from .learner import Learner
     from .methods import METHODS, LinearMethod, Method
     from .runs import run
@@ -19,6 +20,7 @@ _HOME = {
     "core": ["Batch", "Losses", "Recipe", "Recipes", "Samples", "Stage", "Task", "option"],
     "data": ["Dataset", "Transform", "load_dataset"],
     "errors": ["CheckpointError", "TrainingError", "UpclError", "UserError"],
+    "estimator": ["GrowingClassifier"],
     "learner": ["Learner"],
     "methods": ["METHODS", "LinearMethod", "Method"],
     "runs": ["run"],
@@ -29,6 +31,7 @@ __all__ = [
     "Batch",
     "CheckpointError",
     "Dataset",
+    "GrowingClassifier",
     "Learner",
     "LinearMethod",
     "Losses",
