@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import io
 import json
 import os
@@ -348,3 +349,12 @@ def test_false_alarms_are_measured_on_other_images() -> None:
     found = calibrate(torch.zeros(1000, 2), torch.zeros(1000, dtype=torch.int64), familiar)
     assert found.threshold == pytest.approx(0.05, abs=0.02)
     assert 0.02 < found.false_alarms < 0.09
+
+
+def test_the_example_grows_a_model(tmp_path: Path) -> None:
+    path = Path(__file__).parents[1] / "examples" / "growing_model.py"
+    spec = importlib.util.spec_from_file_location("growing_model", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main(tmp_path) >= 0.6
