@@ -10,15 +10,16 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..files import partial_name
-from .charts import PALETTE, Bars, Chart, Cloud, Curves, Heat, paint, shortened
+from .charts import LONGEST, PALETTE, Bars, Chart, Cloud, Curves, Heat, paint, shortened
 from .plotting import BAND_OPACITY, SCALE, TICKS
 
 MARKS = {"circle": "o", "x": "x", "cross": "+"}
 STROKES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
 COLOURS = LinearSegmentedColormap.from_list("page", SCALE)
-LEGEND_LINES = 8  # more go beside the chart
+LEGEND_LINES = 8  # more go below the chart
 PANEL_COLUMNS = 3
 
 
@@ -75,18 +76,24 @@ def _(chart: Curves, axes: Any, figure: Figure) -> None:  # noqa: ARG001
     for border in chart.borders:
         axes.axvline(border, color="grey", linewidth=0.8, linestyle=":")
     axes.set(xlabel=chart.x, ylabel=chart.y)
+    if chart.x == "task":
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.25)
     if right:
         right.set_ylabel(chart.second)
-    _legend(axes, drawn)
+    _legend(axes, {each.get_label(): each for each in reversed(drawn)}, outside=bool(chart.second))
 
 
-def _legend(axes: Any, drawn: Sequence[Any]) -> None:
-    names = [each.get_label() for each in drawn]
-    if len(names) > LEGEND_LINES:
-        axes.legend(drawn, names, fontsize=7, loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+def _legend(axes: Any, drawn: dict[str, Any], *, outside: bool) -> None:
+    """Each name once; below the chart where there are many, or where lines go everywhere."""
+    names = list(reversed(drawn))
+    lines = [drawn[name] for name in names]
+    if outside or len(names) > LEGEND_LINES:
+        columns = 2 if max(map(len, names)) > LONGEST else 4
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncol": columns}
+        axes.legend(lines, names, fontsize=7, frameon=False, **below)
     elif names:
-        axes.legend(drawn, names, fontsize=7, frameon=False)
+        axes.legend(lines, names, fontsize=7, frameon=False)
 
 
 @_draw.register

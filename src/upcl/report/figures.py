@@ -74,7 +74,7 @@ def imbalance(lines: Lines) -> Iterator[Curves]:
         ratios = [run.record["imbalance_ratio"] for run in runs]
         made.append(_band(name, colour, [run.record["top1"]["head"] for run in runs]))
         if any(value is not None for ratio in ratios for value in ratio):
-            made.append(_band(f"{name}: ratio", colour, ratios, second=True))
+            made.append(_band(name, colour, ratios, second=True))
     title = "Accuracy (solid) and imbalance ratio (dashed) by task"
     yield Curves("imbalance", title, "task", "% right of all classes seen", tuple(made), second="imbalance ratio")
 

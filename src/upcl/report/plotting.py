@@ -22,7 +22,10 @@ def figure_of(chart: Chart) -> Figure:
 
 @figure_of.register
 def _(chart: Curves) -> Figure:
-    traces = [trace for line in chart.lines for trace in _traces(line)]
+    solid = {line.name for line in chart.lines if not line.second}
+    traces = [
+        trace for line in chart.lines for trace in _traces(line, chart.second, line.second and line.name in solid)
+    ]
     layout: Figure = {
         "xaxis": {"title": {"text": chart.x}, **_whole(chart)},
         "yaxis": {"title": {"text": chart.y}, "rangemode": "tozero"},
@@ -48,7 +51,7 @@ def _whole(chart: Curves) -> Figure:
     return {"dtick": 1} if chart.x == "task" and last <= TICKS else {}
 
 
-def _traces(line: Line) -> list[Figure]:
+def _traces(line: Line, right: str, named_before: bool) -> list[Figure]:
     colour, stroke = paint(line)
     axis = "y2" if line.second else "y"
     made: list[Figure] = []
@@ -82,7 +85,8 @@ def _traces(line: Line) -> list[Figure]:
             "marker": {"size": 6},
             "yaxis": axis,
             "legendgroup": line.name,
-            "hovertemplate": "%{y:.4~g} at %{x}<extra>%{fullData.name}</extra>",
+            "showlegend": not named_before,
+            "hovertemplate": f"{right if line.second else ''} %{{y:.4~g}} at %{{x}}<extra>%{{fullData.name}}</extra>",
         }
     )
     return made
