@@ -787,7 +787,7 @@ def test_coil_calibrates_by_the_mean_norm() -> None:
 
 @pytest.mark.parametrize("method", [Cosine(), Coil(), LDAM()], ids=lambda m: m.name)
 def test_new_cosine_rows_are_never_zero(method: Any) -> None:
-    assert float(begun(method).net.head.weight.detach().norm(dim=1).min()) > 0.1
+    assert float(begun(method).net.head.vectors.detach().norm(dim=1).min()) > 0.1
 
 
 def test_lucir_imprints_when_a_task_begins() -> None:
