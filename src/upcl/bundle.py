@@ -40,7 +40,6 @@ class Step:
     when: str
     added: tuple[str, ...] = ()
     more: dict[str, int] = field(default_factory=dict)
-    removed: int = 0
     images: int = 0
     seconds: float = 0.0
     accuracy: dict[str, float | None] = field(default_factory=dict)

@@ -268,7 +268,7 @@ class Learner:
         restore(method, kept)
         reading, calibration, by_class, accuracy = judged(method, kept)
         kept = dataclasses.replace(kept, reading=reading, calibration=calibration)
-        step = Step(when=_now(), removed=1, accuracy=accuracy, by_class=by_class, note="a class was removed")
+        step = Step(when=_now(), accuracy=accuracy, by_class=by_class, note="a class was removed")
         self.bundle = Bundle(bundle.making, (*history, step), {len(history): kept})
         self._method = None
         save(self.bundle, self.path)
