@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +14,7 @@ from .errors import UserError
 from .files import partial_name
 from .learner import Learner
 from .memory import class_means
+from .methods import Method
 from .nets import frozen
 
 OPSET = 18
@@ -54,16 +54,10 @@ def prepared(learner: Learner) -> tuple[Answering, Tensor]:
     """The graph and an example of what goes in."""
     making = learner.whole().making
     method = learner.method
-    if type(method).scores is not _plain_scores():
+    if type(method).scores is not Method.scores:
         raise UserError(f"{method.title} reads its head in a way of its own, which cannot be exported yet")
     example = torch.zeros(2, making.size, making.size, making.channels, dtype=torch.uint8)
     return Answering(learner).eval(), example
-
-
-def _plain_scores() -> Any:
-    from .methods import Method
-
-    return Method.scores
 
 
 def to_torch(learner: Learner, path: Path) -> None:
