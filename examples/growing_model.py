@@ -1,5 +1,7 @@
 """A model that grows: digits arrive as folders of images in three lots, and one file learns them all.
 
+Plain fine-tuning learns the same images in the same way, to see what it forgets.
+
 python examples/growing_model.py [FOLDER]
 """
 
@@ -33,17 +35,22 @@ def write_photos(root: Path) -> list[Path]:
     return sorted((root / "look").iterdir())
 
 
+def grow(path: Path, root: Path, method: str) -> upcl.Learner:
+    """A model that learns lot after lot; held-out images tell how it does."""
+    learner = upcl.Learner(path)
+    for lot in LOTS:
+        learner.learn(root / lot, Asked(method=method, epochs=EPOCHS, backbone="small", most_lost=None))
+        step = learner.whole().history[-1]
+        right, first = step.right_on(step.by_class), step.right_on(LOTS["first"])
+        known = len(learner.classes)
+        print(f"{method}, {lot} lot: {right:.0f} % right on {known} digits, {first:.0f} % on the first four")
+    return learner
+
+
 def main(root: Path) -> float:
     photos = write_photos(root)
-    learner = upcl.Learner(root / "digits.upcl")
-    for lot in LOTS:
-        learner.learn(root / lot, Asked(epochs=EPOCHS, backbone="small"))
-        step = learner.whole().history[-1]
-        old = [value for name, value in step.by_class.items() if name in LOTS["first"] and value is not None]
-        right = max(value for value in step.accuracy.values() if value is not None)
-        print(
-            f"{lot}: {len(learner.classes)} digits known, {right:.0f} % right; of the first four {sum(old) / 4:.0f} %"
-        )
+    grow(root / "finetune.upcl", root, "finetune")
+    learner = grow(root / "digits.upcl", root, "upcl")
     named = learner.predict(photos)
     hits = sum(bool(name == photo.name[0]) for name, photo in zip(named, photos, strict=True))
     print(f"{hits} of {len(photos)} new images were named right; try: upcl info {learner.path}")

@@ -52,6 +52,14 @@ def test_digits_grow_from_arrays(tmp_path: Path) -> None:
     assert sure.shape == (200, 6) and np.allclose(sure.sum(1), 1)
     assert model.predict(X[seen][-5:]).dtype == y.dtype
     assert Learner(tmp_path / "digits.upcl").classes == ["0", "1", "2", "3", "4", "5"]
+    later = GrowingClassifier(str(tmp_path / "digits.upcl"), epochs=2, memory="10/class")
+    last = (y >= 6) & (y < 8)
+    later.partial_fit(X[last][:100], y[last][:100])
+    assert later.classes_.tolist() == [0, 1, 2, 3, 4, 5, 6, 7] and later.classes_.dtype == y.dtype
+    with pytest.raises(ValueError, match="no labels of the kind of y"):
+        GrowingClassifier(str(tmp_path / "birds.upcl")).fit(X[:40], np.where(y[:40] > 4, "robin", "wren")).partial_fit(
+            X[:40], y[:40]
+        )
     again = GrowingClassifier(epochs=8, memory="10/class").fit(X[first][:240], y[first][:240])
     assert again.classes_.tolist() == [0, 1, 2]
 

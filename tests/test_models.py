@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,13 @@ from click.testing import CliRunner
 from PIL import Image
 
 from upcl import UserError, load_dataset
+from upcl.answers import NOTHING
 from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
 from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
-from upcl.learner import NOTHING, Asked, Learner
+from upcl.learner import Asked, Learner, make_method
+from upcl.methods import METHODS, VARIANTS
+from upcl.nets import CosineHead
 from upcl.predicting import square_of
 
 QUICK = Asked(epochs=4, backbone="small", memory="4/class", most_lost=None)
@@ -178,6 +182,45 @@ def test_what_is_no_whole_model_is_refused(model: Path, tmp_path: Path, kind: st
     assert "Traceback" not in done.output
 
 
+STRANGE: tuple[Any, ...] = (None, -1, 10**12, 1e400, "x", "mine.py:Mine", [], {}, [[]], True)
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all values in JSON, lists by their first and last."""
+    yield place
+    if isinstance(value, dict):
+        for key in value:
+            yield from leaves(value[key], (*place, key))
+    elif isinstance(value, list) and value:
+        for index in {0, len(value) - 1}:
+            yield from leaves(value[index], (*place, index))
+
+
+def test_no_value_of_the_manifest_breaks_more_than_its_own_file(model: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(model) as old:
+        bodies = {name: old.read(name) for name in old.namelist()}
+    manifest = json.loads(bodies.pop("manifest.json"))
+    path, image = tmp_path / "x.upcl", torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    with zipfile.ZipFile(path, "w") as new:
+        for name, body in bodies.items():
+            new.writestr(name, body)
+    stem, refused = path.read_bytes(), 0
+    for turn, place in enumerate(leaves(manifest)):
+        changed: Any = {"whole": json.loads(json.dumps(manifest))}
+        inner, last = changed, "whole"
+        for key in place:
+            inner, last = inner[last], key
+        inner[last] = STRANGE[turn % len(STRANGE)]
+        path.write_bytes(stem)
+        with zipfile.ZipFile(path, "a") as file:
+            file.writestr("manifest.json", json.dumps(changed["whole"]))
+        try:
+            assert len(Learner(path).answers(image)) == 1
+        except ModelFileError:
+            refused += 1
+    assert refused > 50
+
+
 def test_going_back_and_only_the_newest_states_are_kept(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.upcl"
     shutil.copy(model, path)
@@ -216,6 +259,40 @@ def test_a_model_that_forgot_goes_on_learning(model: Path, photos: Path, tmp_pat
     shutil.copy(model, path)
     Learner(path).rollback(0).forget("kind 1").learn(photos / "second", QUICK)
     assert Learner(path).classes == ["kind 0", "kind 2", "kind 3", "kind 4", "kind 5"]
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name]().needs_total])
+def test_every_method_grows_goes_on_and_forgets(method: str, photos: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.upcl"
+    asked = dataclasses.replace(QUICK, method=method, epochs=1)
+    Learner(path).learn(photos / "first", asked).learn(photos / "second", asked)
+    learner = Learner(path)
+    assert len(learner.classes) == 6 and len(learner.whole().state.classes) == 6
+    learner.forget("kind 1").forget("kind 4")
+    head = learner.reader.method.net.head
+    rows = {name: value for name, value in head.state_dict().items() if value.shape[:1] == (6,) and name != "frame"}
+    if isinstance(head, CosineHead):
+        rows = {"vectors": head.vectors}
+    learned = [value for name, value in rows.items() if value.is_floating_point()]
+    assert learned and all(not value[label].any() for value in learned for label in (1, 4))
+    answers = Learner(path).answers(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), top=6)
+    assert all(sorted(answer.names) == ["kind 0", "kind 2", "kind 3", "kind 5"] for answer in answers)
+
+
+def test_fields_of_the_recipe_can_change_and_those_of_the_method_cannot(photos: Path, tmp_path: Path) -> None:
+    path = str(tmp_path / "m.upcl")
+    made = upcl(
+        "learn", str(photos / "first"), "--model", path, *WORDS, "--method", "cos+fm", "--set", "recipe.lr=1e-9"
+    )
+    assert made.exit_code == 0, made.output
+    making = load(Path(path)).making
+    assert VARIANTS["cos+fm"].options.items() <= making.options.items()
+    first = Learner(path).reader.method.net.backbone.state_dict()
+    fresh = make_method(making, 3, torch.device("cpu")).net.backbone.state_dict()
+    assert all(torch.allclose(first[name], value, atol=1e-6) for name, value in fresh.items() if "weight" in name)
+    refused = upcl("learn", str(photos / "second"), "--model", path, *WORDS, "--set", "margin=none")
+    assert refused.exit_code == 2 and "was made with margin fixed: that cannot change" in refused.output
+    assert upcl("learn", str(photos / "second"), "--model", path, *WORDS, "--set", "margin=fixed").exit_code == 0
 
 
 def test_the_guard_refuses_and_leaves_the_file_alone(model: Path, photos: Path, tmp_path: Path) -> None:
@@ -275,6 +352,9 @@ def test_predict_in_every_format(model: Path, photos: Path, tmp_path: Path) -> N
         main, ["predict", "--model", str(model), "-", "--format", "json"], input=f"{folder / '1.png'}\n"
     )
     assert json.loads(piped.stdout)["image"].endswith("1.png")
+    words = ["predict", "--model", str(model), "-", "--format", "json"]
+    row = json.loads(CliRunner().invoke(main, words, input=(folder / "1.png").read_bytes()).stdout)
+    assert row["image"] == "-" and row["top"] == json.loads(piped.stdout)["top"]
 
 
 def test_noise_is_none_of_these(model: Path) -> None:
@@ -293,10 +373,14 @@ def test_info_and_history_tell_what_is_in_the_file(model: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--method", "finetune"), "keeps no exemplars"),
         (("--method", "nccil"), "number of classes in advance"),
+        (("--set", "prototypes=simplex"), "number of classes in advance"),
         (("--method", "upc"), "did you mean upcl"),
+        (("--method", "mine.py:Mine"), "keep to the methods"),
         (("--set", "taau=1"), "did you mean tau"),
+        (("--set", "recipe.lrr=1"), "did you mean lr"),
+        (("--memory", "0"), "keeps no image"),
+        (("--backbone", "smal"), "did you mean small"),
     ],
 )
 def test_wrong_wishes_are_told_before_anything_is_written(
@@ -358,3 +442,8 @@ def test_the_example_grows_a_model(tmp_path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.main(tmp_path) >= 0.6
+    first, forgot = (
+        Learner(tmp_path / name).whole().history[-1].right_on("0123") or 0.0
+        for name in ("digits.upcl", "finetune.upcl")
+    )
+    assert first > forgot + 30

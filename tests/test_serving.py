@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import socket
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 from PIL import Image
+from starlette.types import Message
 
 from upcl.learner import Learner
 from upcl.predicting import square_of
@@ -80,6 +82,28 @@ def test_chunks_without_a_length_are_counted_too(client: TestClient) -> None:
 
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
     assert client.post("/api/predict", content=chunks(), headers=headers).status_code in (400, 413)
+
+
+def test_what_arrives_too_slowly_is_refused(model: Path) -> None:
+    hurried = TestClient(make_app(Learner(model), seconds=0.2))
+
+    async def receive() -> Message:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    said: list[Message] = []
+
+    async def send(message: Message) -> None:
+        said.append(message)
+
+    headers = [(b"content-type", b"multipart/form-data; boundary=b"), (b"content-length", b"10")]
+    scope = {"type": "http", "method": "POST", "path": "/api/predict", "headers": headers, "query_string": b""}
+
+    async def ask() -> None:
+        await hurried.app(scope, receive, send)
+
+    asyncio.run(ask())
+    assert said[0]["status"] == 408
 
 
 def test_health_description_and_model(client: TestClient) -> None:

@@ -7,16 +7,18 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import safetensors
 import safetensors.torch
 import torch
 from PIL import Image
+from pydantic import PositiveInt, TypeAdapter
 from torch import Tensor
 
 from .calibration import Calibration
@@ -27,6 +29,7 @@ from .files import partial_name
 FORMAT, VERSION = "upcl-model", 1
 KEPT_STATES = 10  # of the newest steps; older ones stay in the history only
 MOST_BYTES = 8 * 2**30
+MOST_PIXELS = 1024  # on a side
 
 
 class ModelFileError(UpclError):
@@ -45,6 +48,11 @@ class Step:
     accuracy: dict[str, float | None] = field(default_factory=dict)
     by_class: dict[str, float | None] = field(default_factory=dict)
     note: str = ""
+
+    def right_on(self, names: Iterable[str]) -> float | None:
+        """Mean accuracy of some classes, of those with held-out images."""
+        known = [value for name in names if (value := self.by_class.get(name)) is not None]
+        return sum(known) / len(known) if known else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +107,32 @@ class Bundle:
         """As it was after an earlier step, which must still be kept."""
         states = {number: state for number, state in self.states.items() if number <= step}
         return replace(self, history=self.history[: step + 1], states=states)
+
+
+@dataclass(frozen=True)
+class _StoredImages:
+    """Samples as the manifest has them: images by their digest."""
+
+    images: list[str]
+    labels: list[int]
+
+
+@dataclass(frozen=True)
+class _StoredState:
+    """A state as the manifest has it."""
+
+    weights_sha256: str
+    growth: tuple[PositiveInt, ...]
+    classes: tuple[str | None, ...]
+    exemplars: _StoredImages
+    held_out: _StoredImages
+    reading: Literal["head", "nme"]
+    calibration: Calibration
+
+
+_MAKING = TypeAdapter(Making)
+_HISTORY = TypeAdapter(tuple[Step, ...])
+_STATES = TypeAdapter(dict[int, _StoredState])
 
 
 def _png(image: Tensor) -> bytes:
@@ -164,6 +198,21 @@ def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
     file.writestr("manifest.json", json.dumps(manifest, indent=1, allow_nan=False))
 
 
+_DAMAGE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    OSError,
+    RuntimeError,
+    zlib.error,
+    safetensors.SafetensorError,
+    Image.DecompressionBombError,
+)
+
+
 def load(path: Path) -> Bundle:
     """Read a model; whatever is not exactly one is refused with the reason."""
     if not path.is_file():
@@ -173,7 +222,7 @@ def load(path: Path) -> Bundle:
             return _read(path, file)
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"{path} is not a model of upcl, or is damaged: {error}") from None
-    except (KeyError, TypeError, ValueError, AssertionError, EOFError, safetensors.SafetensorError) as error:
+    except _DAMAGE as error:
         raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
 
 
@@ -190,40 +239,46 @@ def _read(path: Path, file: zipfile.ZipFile) -> Bundle:
         raise ModelFileError(
             f"{path} has version {manifest['version']}; this upcl reads version {VERSION}: upgrade upcl"
         )
-    made = manifest["making"]
-    making = Making(**{**made, "mean": tuple(made["mean"]), "std": tuple(made["std"])})
-    history = tuple(Step(**{**step, "added": tuple(step["added"])}) for step in manifest["history"])
-    states = {int(number): _state(file, number, about, making) for number, about in manifest["states"].items()}
+    making = _MAKING.validate_python(manifest["making"])
+    if making.channels not in (1, 3) or not 0 < making.size <= MOST_PIXELS:
+        raise ValueError(f"images of {making.size} pixels and {making.channels} channels")
+    if not len(making.mean) == len(making.std) == making.channels or not all(0 < value < 1e3 for value in making.std):
+        raise ValueError("its mean and deviation do not fit its images")
+    history = _HISTORY.validate_python(manifest["history"])
+    stored = _STATES.validate_python(manifest["states"])
+    states = {number: _state(file, number, about, making) for number, about in stored.items()}
     if not states or max(states) >= len(history):
         raise ModelFileError(f"{path} is damaged: its states and its history do not fit")
     return Bundle(making, history, states)
 
 
-def _state(file: zipfile.ZipFile, number: str, about: Mapping[str, Any], making: Making) -> State:
-    content = file.read(f"weights/{int(number)}.safetensors")
-    if hashlib.sha256(content).hexdigest() != about["weights_sha256"]:
+def _state(file: zipfile.ZipFile, number: int, about: _StoredState, making: Making) -> State:
+    content = file.read(f"weights/{number}.safetensors")
+    if hashlib.sha256(content).hexdigest() != about.weights_sha256:
         raise ValueError("the weights do not match their digest")
-    classes = tuple(about["classes"])
-    if sum(about["growth"]) != len(classes):
+    num_classes = len(about.classes)
+    if sum(about.growth) != num_classes:
         raise ValueError("the number of classes does not fit the network")
     return State(
         weights=safetensors.torch.load(content),
-        growth=tuple(about["growth"]),
-        classes=classes,
-        exemplars=_images(file, about["exemplars"], making, len(classes)),
-        held_out=_images(file, about["held_out"], making, len(classes)),
-        reading=about["reading"],
-        calibration=Calibration(**about["calibration"]),
+        growth=about.growth,
+        classes=about.classes,
+        exemplars=_images(file, about.exemplars, making, num_classes),
+        held_out=_images(file, about.held_out, making, num_classes),
+        reading=about.reading,
+        calibration=about.calibration,
     )
 
 
-def _images(file: zipfile.ZipFile, about: Mapping[str, Any], making: Making, num_classes: int) -> Samples:
+def _images(file: zipfile.ZipFile, about: _StoredImages, making: Making, num_classes: int) -> Samples:
     shape = (making.channels, making.size, making.size)
-    labels = torch.tensor(about["labels"], dtype=torch.int64)
+    labels = torch.tensor(about.labels, dtype=torch.int64)
+    if len(labels) != len(about.images):
+        raise ValueError("there are not as many exemplars as labels")
     if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
         raise ValueError("an exemplar has no class")
     images = torch.empty(len(labels), *shape, dtype=torch.uint8)
-    for place, name in enumerate(about["images"]):
+    for place, name in enumerate(about.images):
         with Image.open(io.BytesIO(file.read(f"images/{name}.png")), formats=["PNG"]) as image:
             if image.size != shape[1:] or image.mode != ("L" if making.channels == 1 else "RGB"):
                 raise ValueError(f"image {name} has another shape")

@@ -175,23 +175,13 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
     select = request.select or choices.select
     memory = dataset.memory if request.memory is None else request.memory
     tasks = dataset.tasks if request.tasks is None else request.tasks
-    options: dict[str, dict[str, Any]] = {"recipe": {}, "first": {}, "later": {}, "method": {}}
-    for key, value in request.options.items():
-        part, dot, name = key.partition(".")
-        if dot and part not in ("recipe", "first", "later"):
-            raise unknown("option", part, ["recipe", "first", "later"])
-        options[part if dot else "method"][name if dot else key] = value
-    presets = {
-        **(method.official if choices.official else {}),
-        **(VARIANTS[request.method].options if request.method in VARIANTS else {}),
-    }
-    instance = method(**{**presets, **check(method, options["method"], f"option of {method.name}")})
+    options = split_options(request.options)
     slots = Budget.parse(memory).slots(len(dataset.classes), math.prod(dataset.image_shape))
     if method.needs_exemplars and slots == 0:
         raise UserError(f"{method.title} needs exemplars: give it a memory, such as --memory 20/class")
     return RunConfig(
         method=request.method,
-        options={name: getattr(instance, name) for name in fields_of(method)},
+        options=method_options(request.method, method, options["method"], official=choices.official),
         data=dataset.name,
         data_sha256=dataset.fingerprint(),
         task_sizes=tuple(split_classes(len(dataset.classes), tasks)),
@@ -202,7 +192,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         sharing=choices.sharing,
         exemplars=request.exemplars,
         backbone=backbone,
-        recipes=_recipes(request, dataset, method, options),
+        recipes=changed_recipes(_recipes(request, dataset, method), request.epochs, options),
         protocol=request.protocol,
         select=select,
         validation=_validation(request.validation, select),
@@ -222,13 +212,37 @@ def _validation(fraction: float | None, select: Select) -> float:
     return 0.1 if fraction is None else fraction
 
 
-def _recipes(request: Request, dataset: Dataset, method: MethodClass, options: Mapping[str, Any]) -> Recipes:
+def _recipes(request: Request, dataset: Dataset, method: MethodClass) -> Recipes:
     name = dataset.recipe if request.recipe is None else request.recipe
     if name not in RECIPES:
         raise unknown("recipe", name, RECIPES)
-    recipes = RECIPES[name] or method.recipes
-    if request.epochs is not None:
-        recipes = recipes.scaled(request.epochs)
+    return RECIPES[name] or method.recipes
+
+
+def split_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """`recipe.lr`, `first.lr` and `later.lr` apart from the fields of the method."""
+    parts: dict[str, dict[str, Any]] = {"recipe": {}, "first": {}, "later": {}, "method": {}}
+    for key, value in options.items():
+        part, dot, name = key.partition(".")
+        if dot and part not in ("recipe", "first", "later"):
+            raise unknown("option", part, ["recipe", "first", "later"])
+        parts[part if dot else "method"][name if dot else key] = value
+    return parts
+
+
+def method_options(
+    name: str, method: MethodClass, given: Mapping[str, Any], *, official: bool = False
+) -> dict[str, Any]:
+    """Every field of a method: as given, else as its name or the official code has it, else its default."""
+    presets = {**(method.official if official else {}), **(VARIANTS[name].options if name in VARIANTS else {})}
+    instance = method(**{**presets, **check(method, given, f"option of {method.name}")})
+    return {field: getattr(instance, field) for field in fields_of(method)}
+
+
+def changed_recipes(recipes: Recipes, epochs: int | None, options: Mapping[str, Mapping[str, Any]]) -> Recipes:
+    """Recipes in another number of epochs, and with the fields that were split off the options."""
+    if epochs is not None:
+        recipes = recipes.scaled(epochs)
     both = check(Recipe, options["recipe"], "recipe field")
     changed = []
     for part, recipe in (("first", recipes.first), ("later", recipes.later)):

@@ -16,8 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from .calibration import confidence
-from .learner import EPOCHS, HELD_OUT, Asked, Learner, look
+from .learner import EPOCHS, HELD_OUT, Asked, Learner
 
 
 class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -31,7 +30,6 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     learner_: Learner
     classes_: np.ndarray
     range_: tuple[float, float]
-    _labels: dict[str, Any]
 
     def __init__(
         self,
@@ -52,21 +50,21 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> GrowingClassifier:  # noqa: N803
         """Learn from the beginning."""
-        for name in ("learner_", "range_", "_labels"):
+        for name in ("learner_", "range_"):
             self.__dict__.pop(name, None)
-        if self.path:
-            Path(self.path).unlink(missing_ok=True)
-        return self.partial_fit(X, y)
+        return self._learn(X, y, anew=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> GrowingClassifier:  # noqa: ARG002, N803
-        """Learn new classes, and more images of old ones, on top of what is known."""
+        """Learn new classes, and more images of old ones, on top of what is known: also by the file at `path`."""
+        return self._learn(X, y, anew=False)
+
+    def _learn(self, X: Any, y: Any, *, anew: bool) -> GrowingClassifier:  # noqa: N803
         first = not hasattr(self, "learner_")
         X, y = validate_data(self, X, y, reset=first, allow_nd=True, dtype=None)  # noqa: N806
         check_classification_targets(y)
         if first:
-            self._begin(X)
-        labels = dict(zip(map(str, y.tolist()), y, strict=True))
-        self._labels = {**self._labels, **labels}
+            self._begin(X, anew=anew)
+        labels = self._read_labels(y)
         held = _held_out(y)
         images, names = self._images(X), [str(label) for label in y.tolist()]
         train, kept = np.flatnonzero(~held), np.flatnonzero(held)
@@ -80,16 +78,29 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             [names[k] for k in kept],
             Asked(**wanted),
         )
-        self.classes_ = np.array([self._labels[name] for name in self.learner_.classes])
+        self.classes_ = np.array([labels[name] for name in self.learner_.classes])
         return self
 
-    def _begin(self, X: np.ndarray) -> None:  # noqa: N803
-        self._labels = {}
+    def _begin(self, X: np.ndarray, *, anew: bool) -> None:  # noqa: N803
         self.range_ = (0.0, 255.0) if X.dtype == np.uint8 else (float(np.min(X)), float(np.max(X)))
         path = Path(self.path) if self.path else Path(tempfile.mkdtemp(prefix="upcl-")) / "model.upcl"
         if not self.path:
             weakref.finalize(self, shutil.rmtree, path.parent, ignore_errors=True)
         self.learner_ = Learner(path, device=self.device)
+        if anew:
+            self.learner_.bundle = None  # the file stays whole until the new model is
+
+    def _read_labels(self, y: np.ndarray) -> dict[str, Any]:
+        """The labels of all classes by their names: those of `y`, and what a file knows in their kind."""
+        kind = {"True": True, "False": False}.__getitem__ if y.dtype == bool else y.dtype.type
+        try:
+            known = {name: kind(name) for name in self.learner_.classes}
+        except (ValueError, KeyError):
+            names = ", ".join(self.learner_.classes[:5])
+            raise ValueError(
+                f"{self.learner_.path} knows classes ({names}) that are no labels of the kind of y"
+            ) from None
+        return {**known, **dict(zip(map(str, y.tolist()), y, strict=True))}
 
     def _images(self, X: np.ndarray) -> Tensor:  # noqa: N803
         """uint8, N x channels x size x size."""
@@ -108,10 +119,9 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Calibrated confidence, a column for each of `classes_`."""
         check_is_fitted(self, "classes_")
         X = validate_data(self, X, reset=False, allow_nd=True, dtype=None)  # noqa: N806
-        state = self.learner_.whole().state
-        scores, _ = look(self.learner_.method, state, self._images(X))
-        kept = [place for place, name in enumerate(state.classes) if name is not None]
-        return confidence(scores[:, kept], state.calibration.temperature).numpy()
+        reader = self.learner_.reader
+        kept = [place for place, name in enumerate(reader.state.classes) if name is not None]
+        return reader.confidence(reader.look(self._images(X)))[:, kept].numpy()
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The likeliest label of each image."""

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from .errors import UserError
 from .files import partial_name
 from .learner import Learner
-from .memory import class_means
 from .methods import Method
 from .nets import frozen
 
@@ -30,17 +29,15 @@ class Answering(nn.Module):
 
     def __init__(self, learner: Learner) -> None:
         super().__init__()
-        bundle, method = learner.whole(), learner.method
-        state = bundle.state
-        self.net = frozen(method.net).cpu()
+        making, reader = learner.whole().making, learner.reader
+        state = reader.state
+        self.net = frozen(reader.method.net).cpu()
         self.by_head, self.temperature = state.reading == "head", state.calibration.temperature
-        exemplars = state.exemplars
-        means = class_means(method.extract(exemplars).cpu(), exemplars.labels, len(state.classes))
         kept = [label for label, name in enumerate(state.classes) if name is not None]
         self.register_buffer("kept", torch.tensor(kept))
-        self.register_buffer("means", means[kept])
-        self.register_buffer("mean", torch.tensor(bundle.making.mean)[:, None, None])
-        self.register_buffer("std", torch.tensor(bundle.making.std)[:, None, None])
+        self.register_buffer("means", reader.means[kept].cpu())
+        self.register_buffer("mean", torch.tensor(making.mean)[:, None, None])
+        self.register_buffer("std", torch.tensor(making.std)[:, None, None])
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         inputs = (images.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
@@ -53,7 +50,7 @@ class Answering(nn.Module):
 def prepared(learner: Learner) -> tuple[Answering, Tensor]:
     """The graph and an example of what goes in."""
     making = learner.whole().making
-    method = learner.method
+    method = learner.reader.method
     if type(method).scores is not Method.scores:
         raise UserError(f"{method.title} reads its head in a way of its own, which cannot be exported yet")
     example = torch.zeros(2, making.size, making.size, making.channels, dtype=torch.uint8)

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from .bundle import Bundle, Making, State, Step, load, save
-from .calibration import calibrate, confidence
-from .config import check, find_method
+from .answers import Answer, Reader, judge
+from .bundle import Bundle, Making, ModelFileError, State, Step, load, save
+from .calibration import calibrate
+from .config import changed_recipes, fields_of, find_method, method_options, split_options
 from .core import Recipes, Samples, Task
 from .data import Transform
 from .data.augment import Flip, PadCrop, RandomResizedCrop
@@ -31,7 +31,7 @@ from .engine import EpochEnd, choose_device
 from .errors import UserError
 from .folder import RunFolder
 from .lessons import Lessons
-from .memory import Budget, class_means
+from .memory import Budget
 from .methods import Method, Setting
 from .nets.pretrained import backbone_of, load_pretrained, read_weights
 from .recipes import RECIPES
@@ -41,24 +41,11 @@ from .seeding import isolated, seed_all
 HELD_OUT = 20  # percent of each class's images
 KEPT_HELD_OUT = 20  # images of each class
 EPOCHS = 30
+MEMORY = "20/class"
+PROJECTOR = 256  # dimensions, where the backbone stands still
 MOST_LOST = 20.0  # points that old classes may lose in one step
 PRETRAINED_SIZE = 224  # pixels that pretrained networks are used to
 LARGEST_OWN = 64  # pixels that images are brought to where nothing else is said
-NOTHING = "none of these"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What an image shows: names with confidence, the likeliest first, and whether it is like anything learned."""
-
-    names: tuple[str, ...]
-    confidence: tuple[float, ...]
-    familiarity: float
-    known: bool
-
-    @property
-    def name(self) -> str:
-        return self.names[0] if self.known else NOTHING
 
 
 @dataclass(frozen=True)
@@ -110,7 +97,8 @@ class Learner:
     def __init__(self, path: str | Path, *, device: str = "auto") -> None:
         self.path, self.device = Path(path), choose_device(device)
         self.bundle: Bundle | None = load(self.path) if self.path.exists() else None
-        self._method: Method[Any] | None = None
+        self._reader: Reader | None = None
+        self.notes: list[str] = []  # on the last folder
 
     @property
     def classes(self) -> list[str]:
@@ -127,6 +115,7 @@ class Learner:
     def learn(self, folder: str | Path, asked: Asked = Asked(), watch: Watch | None = None) -> Learner:  # noqa: B008
         """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done."""
         health, good = examine(Path(folder))
+        self.notes = list(health.notes())
         if not good:
             raise UserError(f"no image in {folder} can be read, such as {health.broken[0][0]}: {health.broken[0][1]}")
         train_files, held_files = _split(good)
@@ -151,7 +140,7 @@ class Learner:
             lesson = _Lesson(self, making, asked)
             lesson.take(train, train_names, held, held_names)
             self.bundle = lesson.learn(watch)
-        self._method = None
+        self._reader = None
         save(self.bundle, self.path)
         shutil.rmtree(lesson.work, ignore_errors=True)
         return self
@@ -171,16 +160,27 @@ class Learner:
         return asked.size or size, 1 if all(file.grey for file in good) else 3
 
     def _making(self, asked: Asked, train: Tensor) -> Making:
+        options = split_options(asked.options)["method"]
+        if asked.memory and not Budget.parse(asked.memory).amount:
+            raise UserError(f"--memory {asked.memory} keeps no image, so old classes would be forgotten: say {MEMORY}")
         if self.bundle:
             made = self.bundle.making
-            for name in ("method", "backbone"):
-                if getattr(asked, name) not in (None, getattr(made, name), made.pretrained):
-                    raise UserError(f"{self.path} was made with {name} {getattr(made, name)}: that cannot change")
-            return dataclasses.replace(made, memory=asked.memory or made.memory)
-        method = find_method(asked.method or "upcl")
-        if method.needs_total or not method.uses_memory:
-            why = "must know the number of classes in advance" if method.needs_total else "keeps no exemplars"
-            raise UserError(f"{method.title} {why}, so it cannot grow from folders: choose upcl, icarl, wa, ...")
+            wanted = {**options, "method": asked.method, "backbone": asked.backbone}
+            has = {**made.options, "method": made.method, "backbone": made.backbone}
+            for name, value in wanted.items():
+                if value is not None and str(value) not in (str(has.get(name)), made.pretrained):
+                    raise UserError(f"{self.path} was made with {name} {has.get(name)}: that cannot change")
+            return dataclasses.replace(made, memory=asked.memory or made.memory, frozen=made.frozen or asked.frozen)
+        name = asked.method or "upcl"
+        method = method_of(name)
+        if asked.frozen and "projector" in fields_of(method):
+            options = {"projector": PROJECTOR, **options}  # else nothing but fixed prototypes would follow the backbone
+        options = method_options(name, method, options)
+        if method(**options).needs_total:
+            raise UserError(
+                f"{method.title} with these options must know the number of classes in advance, so it cannot grow from "
+                "folders: choose upcl, icarl, wa, ..."
+            )
         mean, std = statistics([train])
         backbone = asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7")
         pretrained = ""
@@ -188,14 +188,14 @@ class Learner:
             pretrained = str(asked.backbone)
             backbone = backbone_of(read_weights(Path(pretrained)), Path(pretrained))
         return Making(
-            method=asked.method or "upcl",
-            options=check(method, asked.options, f"option of {method.name}"),
+            method=name,
+            options=options,
             backbone=backbone,
             channels=train.shape[1],
             size=train.shape[-1],
             mean=mean,
             std=std,
-            memory=asked.memory or "20/class",
+            memory=asked.memory or MEMORY,
             pretrained=pretrained,
             frozen=asked.frozen,
         )
@@ -203,32 +203,26 @@ class Learner:
     # looking
 
     @property
-    def method(self) -> Method[Any]:
-        """The method with the model's weights, ready to be asked."""
-        if self._method is None:
-            bundle = self.whole()
+    def reader(self) -> Reader:
+        """The model with its weights in, ready to be asked."""
+        if self._reader is None:
+            state = self.whole().state
+            self._reader = Reader(self.restored(state), state)
+        return self._reader
+
+    def restored(self, state: State) -> Method[Any]:
+        """The method as a state of this model has it."""
+        try:
             with isolated():
-                self._method = make_method(bundle.making, len(bundle.state.classes), self.device)
-                restore(self._method, bundle.state)
-        return self._method
+                method = make_method(self.whole().making, len(state.classes), self.device)
+                restore(method, state)
+        except (RuntimeError, KeyError, TypeError, ValueError, UserError) as error:
+            raise ModelFileError(f"{self.path} is damaged, its weights do not fit its network: {error}") from None
+        return method
 
     def answers(self, images: Tensor, top: int = 5) -> list[Answer]:
         """What uint8 images (N x C x size x size) show."""
-        state = self.whole().state
-        if not len(images):
-            return []
-        scores, familiarity = look(self.method, state, images)
-        sure = confidence(scores, state.calibration.temperature)
-        values, places = sure.topk(min(top, len(self.classes)), 1)
-        return [
-            Answer(
-                names=tuple(str(state.classes[k]) for k in row.tolist()),
-                confidence=tuple(value.tolist()),
-                familiarity=float(near),
-                known=float(near) >= state.calibration.threshold,
-            )
-            for row, value, near in zip(places, values, familiarity, strict=True)
-        ]
+        return self.reader.answers(self.reader.look(images), top) if len(images) else []
 
     def predict(self, images: Sequence[str | Path]) -> np.ndarray:
         """A name for each image file; `none of these` for what is unlike anything learned."""
@@ -244,7 +238,7 @@ class Learner:
         if step not in bundle.states:
             kept = ", ".join(map(str, sorted(bundle.states)))
             raise UserError(f"step {step} is not kept in {self.path}: choose from {kept}")
-        self.bundle, self._method = bundle.rolled_back(step), None
+        self.bundle, self._reader = bundle.rolled_back(step), None
         save(self.bundle, self.path)
         return self
 
@@ -261,32 +255,26 @@ class Learner:
             classes=tuple(None if each == name else each for each in state.classes),
             exemplars=state.exemplars[state.exemplars.labels != label],
             held_out=state.held_out[state.held_out.labels != label],
-            weights=_without(state.weights, label),
         )
         history = tuple(_unnamed(step, name) for step in bundle.history)
-        method = make_method(bundle.making, len(kept.classes), self.device)
-        restore(method, kept)
-        reading, calibration, by_class, accuracy = judged(method, kept)
-        kept = dataclasses.replace(kept, reading=reading, calibration=calibration)
-        step = Step(when=_now(), accuracy=accuracy, by_class=by_class, note="a class was removed")
+        method = self.restored(kept)
+        method.net.head.forget(label)
+        kept = dataclasses.replace(kept, weights=_weights(method))
+        found = judge(method, kept)
+        kept = dataclasses.replace(kept, reading=found.reading, calibration=found.calibration)
+        step = Step(when=_now(), accuracy=found.accuracy, by_class=found.by_class, note="a class was removed")
         self.bundle = Bundle(bundle.making, (*history, step), {len(history): kept})
-        self._method = None
+        self._reader = None
         save(self.bundle, self.path)
         return self
 
 
+def _weights(method: Method[Any]) -> dict[str, Tensor]:
+    return {name: value.detach().cpu().clone() for name, value in method.net.state_dict().items()}
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _without(weights: dict[str, Tensor], label: int) -> dict[str, Tensor]:
-    """Where a head keeps a row for each class that is learned from its images, that class's row is set to zero."""
-    cleared = dict(weights)
-    for name in ("head.weight", "head.bias", "head.centroids", "head.means"):
-        if name in cleared:
-            cleared[name] = cleared[name].clone()
-            cleared[name][label] = 0
-    return cleared
 
 
 def _unnamed(step: Step, name: str) -> Step:
@@ -317,9 +305,17 @@ def transform_of(making: Making) -> Transform:
     return Transform(making.mean, making.std, (crop, Flip(0.5)))
 
 
+def method_of(name: str) -> type[Method[Any]]:
+    """A method of this package. A file that comes from elsewhere must not name code to run."""
+    if ":" in name:
+        raise UserError(f"method {name}: models in files keep to the methods that `upcl methods` lists")
+    return find_method(name)
+
+
 def make_method(making: Making, num_classes: int, device: torch.device, recipes: Recipes | None = None) -> Method[Any]:
     """The method in the setting of this model, with a fresh network."""
-    method: Method[Any] = find_method(making.method)(**making.options)
+    found = method_of(making.method)
+    method: Method[Any] = found(**method_options(making.method, found, making.options))
     quick = RECIPES["quick"]
     assert quick
     setting = Setting(
@@ -344,42 +340,6 @@ def restore(method: Method[Any], state: State) -> None:
     method.net.eval()
 
 
-@torch.no_grad()
-def look(method: Method[Any], state: State, images: Tensor, reading: str | None = None) -> tuple[Tensor, Tensor]:
-    """Scores of each class, -inf for forgotten ones, and familiarity: the largest cosine to a class's mean exemplar."""
-    device, num = method.setting.device, len(state.classes)
-    features = method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))
-    exemplars = state.exemplars
-    means = class_means(method.extract(exemplars), exemplars.labels.to(device), num)
-    cosines = F.normalize(features) @ means.T
-    scores = method.scores(features) if (reading or state.reading) == "head" else cosines
-    gone = torch.tensor([name is None for name in state.classes], device=device)
-    missing = gone | (means.norm(dim=1) == 0)
-    familiar = cosines.masked_fill(missing, -1.0).max(1).values
-    return scores.masked_fill(gone, -torch.inf).cpu(), familiar.cpu()
-
-
-def judged(method: Method[Any], state: State) -> tuple[str, Any, dict[str, float | None], dict[str, float | None]]:
-    """On the held-out images: the better reading, its calibration, accuracy by class and in all for each reading."""
-    held = state.held_out
-    found = {reading: look(method, state, held.inputs, reading) for reading in ("head", "nme")} if len(held) else {}
-    accuracy: dict[str, float | None] = {
-        reading: 100 * float((scores.argmax(1) == held.labels).float().mean()) for reading, (scores, _) in found.items()
-    }
-    reading = max(accuracy, key=lambda name: accuracy[name] or 0.0) if accuracy else "head"
-    if not found:
-        empty = torch.empty(0)
-        return reading, calibrate(torch.empty(0, 1), empty.long(), empty), {}, {}
-    scores, familiar = found[reading]
-    right = scores.argmax(1) == held.labels
-    by_class: dict[str, float | None] = {}
-    for label, name in enumerate(state.classes):
-        mine = held.labels == label
-        if name is not None:
-            by_class[name] = 100 * float(right[mine].float().mean()) if bool(mine.any()) else None
-    return reading, calibrate(scores, held.labels, familiar), by_class, accuracy
-
-
 class _Lesson:
     """One step: what comes in, what it becomes."""
 
@@ -387,6 +347,9 @@ class _Lesson:
         self.learner, self.making, self.asked = learner, making, asked
         self.before = learner.bundle.state if learner.bundle else None
         self.work = learner.path.with_name(learner.path.name + ".work")
+        quick = RECIPES["quick"]
+        assert quick
+        self.recipes = changed_recipes(quick, asked.epochs, split_options(asked.options))
 
     def take(self, train: Tensor, train_names: Sequence[str], held: Tensor, held_names: Sequence[str]) -> None:
         """Sort images into new classes, more of old ones, and held out; leave out what the model has already."""
@@ -411,10 +374,7 @@ class _Lesson:
 
     def learn(self, watch: Watch | None) -> Bundle:
         """Train, judge, guard; the bundle with the new step."""
-        recipes = RECIPES["quick"]
-        assert recipes
-        device = self.learner.device
-        method = make_method(self.making, len(self.classes), device, recipes.scaled(self.asked.epochs))
+        method = make_method(self.making, len(self.classes), self.learner.device, self.recipes)
         if self.before:
             restore(method, self.before)
         elif self.making.pretrained:
@@ -424,9 +384,9 @@ class _Lesson:
         if len(self.extra):
             method.memory.refresh(self.extra, len(self.classes), method.extract)
         state = self._state(method)
-        reading, calibration, by_class, accuracy = judged(method, state)
-        state = dataclasses.replace(state, reading=reading, calibration=calibration)
-        self._guard(by_class)
+        found = judge(method, state)
+        state = dataclasses.replace(state, reading=found.reading, calibration=found.calibration)
+        self._guard(found.by_class)
         more = {str(self.classes[k]): int(n) for k, n in enumerate(self.extra.counts(len(self.classes))) if n}
         step = Step(
             when=_now(),
@@ -434,9 +394,9 @@ class _Lesson:
             more=more,
             images=len(self.fresh) + len(self.extra),
             seconds=round(seconds, 1),
-            accuracy=accuracy,
-            by_class=by_class,
-            note="" if self.num_new else "no new class: exemplars were chosen anew, the weights stayed",
+            accuracy=found.accuracy,
+            by_class=found.by_class,
+            note=self._note(method),
         )
         earlier = self.learner.bundle
         return (earlier or Bundle(self.making, (), {})).grown(step, state)
@@ -446,7 +406,7 @@ class _Lesson:
             {
                 "model": len(self.learner.bundle.history) if self.learner.bundle else 0,
                 "making": dataclasses.asdict(self.making),
-                "epochs": self.asked.epochs,
+                "recipes": dataclasses.asdict(self.recipes),
                 "images": hashlib.sha256(
                     b"".join(
                         part.inputs.numpy().tobytes() + part.labels.numpy().tobytes()
@@ -474,13 +434,18 @@ class _Lesson:
             still = [method.net.backbone] if self.making.frozen else []
             return Lessons(method, folder, self.making.seed, around, tell, still=still).learn(task)
 
+    def _note(self, method: Method[Any]) -> str:
+        if not self.num_new:
+            return "no new class: exemplars were chosen anew, the weights stayed"
+        return "" if method.uses_memory else f"{method.title} keeps no images: it never says 'none of these'"
+
     def _state(self, method: Method[Any]) -> State:
         before = self.before.held_out if self.before else self.held[:0]
         held = before + self.held
         rows = [(held.labels == k).nonzero()[:KEPT_HELD_OUT, 0] for k in range(len(self.classes))]
         saved = method.state()
         return State(
-            weights={name: value.detach().cpu().clone() for name, value in saved["net"].items()},
+            weights=_weights(method),
             growth=tuple(saved["growth"]),
             classes=tuple(self.classes),
             exemplars=Samples(saved["memory"]["inputs"].cpu(), saved["memory"]["labels"].cpu()),

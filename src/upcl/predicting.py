@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -17,29 +19,41 @@ from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 
+from .answers import Answer
 from .data.health import readable
 from .data.pixels import SUFFIXES, BrokenImageError, fit_square, read_image
 from .errors import UserError
-from .learner import Answer, Learner
+from .learner import Learner
 
 BATCH = 64
+SIGNATURES = (b"\xff\xd8", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 
 
 @dataclass(frozen=True)
 class Named:
     """A file and what it shows, or why it could not be read."""
 
-    path: Path
+    source: Source
     answer: Answer | None
     error: str = ""
 
+    @property
+    def name(self) -> str:
+        return "-" if isinstance(self.source, bytes) else readable(self.source)
 
-def list_images(paths: Sequence[Path], stdin: TextIO) -> list[Path]:
-    """Files as they are given, the images below folders, and for `-` the names that standard input tells."""
-    found: list[Path] = []
+
+Source = Path | bytes
+"""An image's file, or its content where it came from standard input."""
+
+
+def list_images(paths: Sequence[Path], stdin: BinaryIO) -> list[Source]:
+    """Files as they are given, the images below folders, and for `-` the image or the names on standard input."""
+    found: list[Source] = []
     for path in paths:
         if str(path) == "-":
-            found += [Path(line.rstrip("\n")) for line in stdin if line.strip()]
+            content = stdin.read()
+            lines = [] if is_image(content) else content.splitlines()
+            found += [Path(os.fsdecode(line)) for line in lines if line.strip()] or [content]
         elif path.is_dir():
             inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
             if not inside:
@@ -57,25 +71,31 @@ def square_of(file: Path | BinaryIO, size: int, channels: int) -> Tensor:
     return torch.from_numpy(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
 
 
-def predictions(learner: Learner, paths: Iterable[Path], top: int) -> Iterator[Named]:
+def is_image(content: bytes) -> bool:
+    """Whether bytes begin like an image, not like a list of names."""
+    return content.startswith(SIGNATURES) or content[8:12] == b"WEBP"
+
+
+def predictions(learner: Learner, sources: Iterable[Source], top: int) -> Iterator[Named]:
     making = learner.whole().making
-    for some in _batched(paths, BATCH):
+    for some in _batched(sources, BATCH):
         squares: list[Tensor | str] = []
-        for path in some:
+        for source in some:
+            file = io.BytesIO(source) if isinstance(source, bytes) else source
             try:
-                squares.append(square_of(path, making.size, making.channels))
+                squares.append(square_of(file, making.size, making.channels))
             except BrokenImageError as error:
                 squares.append(str(error))
         good = [square for square in squares if isinstance(square, Tensor)]
         answers = iter(learner.answers(torch.stack(good), top) if good else [])
-        for path, square in zip(some, squares, strict=True):
-            yield Named(path, None, square) if isinstance(square, str) else Named(path, next(answers))
+        for source, square in zip(some, squares, strict=True):
+            yield Named(source, None, square) if isinstance(square, str) else Named(source, next(answers))
 
 
-def _batched(paths: Iterable[Path], size: int) -> Iterator[list[Path]]:
-    waiting: list[Path] = []
-    for path in paths:
-        waiting.append(path)
+def _batched(sources: Iterable[Source], size: int) -> Iterator[list[Source]]:
+    waiting: list[Source] = []
+    for source in sources:
+        waiting.append(source)
         if len(waiting) == size:
             yield waiting
             waiting = []
@@ -91,7 +111,7 @@ def written(found: Iterable[Named], kind: str, console: Console) -> int:
     if kind == "csv":
         writer.writerow(["image", "name", "confidence", "known", "names", "confidences", "error"])
     for each in found:
-        answer, path = each.answer, readable(each.path)
+        answer, path = each.answer, each.name
         failed += answer is None
         if kind == "json":
             print(json.dumps(_plain(each)), flush=True)
@@ -116,10 +136,10 @@ def written(found: Iterable[Named], kind: str, console: Console) -> int:
 
 def _plain(each: Named) -> dict[str, object]:
     if each.answer is None:
-        return {"image": readable(each.path), "error": each.error}
+        return {"image": each.name, "error": each.error}
     answer = each.answer
     return {
-        "image": readable(each.path),
+        "image": each.name,
         "name": answer.name,
         "known": answer.known,
         "familiarity": round(answer.familiarity, 4),

@@ -563,7 +563,7 @@ def show(method: str) -> None:
         "exemplars": found.needs_exemplars,
         "exemplars (works without, but badly)": found.uses_memory and not found.needs_exemplars,
         "a frozen copy of the last network": found.uses_teacher,
-        "the number of classes in advance": found.needs_total,
+        "the number of classes in advance": found().needs_total,
     }
     console.print(f"needs: {', '.join(word for word, needed in needs.items() if needed) or 'nothing of the past'}")
     console.print(f"differs from the papers: {found.differs or 'nothing known'}")

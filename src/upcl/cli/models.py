@@ -21,15 +21,17 @@ _FILE = click.argument("model", type=click.Path(path_type=Path))
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @_MODEL
-@click.option("--method", help="Any method that keeps exemplars. [upcl]")
+@click.option("--method", help="Any of `upcl methods` that needs no number of classes in advance. [upcl]")
 @click.option("--epochs", type=click.IntRange(1), help="Passes over the images. [30]")
 @click.option("--memory", help="Exemplars kept in the file: 20/class, 2000 or 50MB. [20/class]")
 @click.option("--backbone", help="Network by name, or a FILE of ResNet-18/34/50 weights. [by the size of the images]")
-@click.option("--frozen", is_flag=True, help="Keep the backbone as it is: only the rest learns.")
+@click.option("--frozen", is_flag=True, help="Keep the backbone as it is: only what follows it learns.")
 @click.option("--size", type=click.IntRange(8, 1024), help="Pixels that images are brought to. [their own, 64 at most]")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, mps.")
 @click.option("--most-lost", type=float, default=20, show_default=True, help="Points that old classes may lose.")
-@click.option("--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A field of the method; repeat.")
+@click.option(
+    "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A field of the method, or recipe.FIELD; repeat."
+)
 @told_plainly
 def learn(
     folder: Path,
@@ -58,15 +60,15 @@ def learn(
     from ..report.terminal import epochs_of, step_table
 
     console, learner = _console(), Learner(model, device=device)
-    known = set(learner.classes)
     options = dict(_split_set(pairs))
     asked = Asked(method, options, backbone, memory, size, frozen, epochs or EPOCHS, device, most_lost)
     with epochs_of(_console(stderr=True), f"learning {folder}") as watch:
         learner.learn(folder, asked, watch)
     bundle = learner.whole()
-    step = bundle.history[-1]
-    console.print(step_table(step, known))
-    _tell(bundle, step)
+    console.print(step_table(bundle))
+    for note in learner.notes:
+        click.echo(f"note: {note}", err=True)
+    _tell(bundle, bundle.history[-1])
     console.print(f"written to {model}", soft_wrap=True, markup=False)
 
 
@@ -89,7 +91,7 @@ def _tell(bundle: Bundle, step: Step) -> None:
 @click.option("--device", default="auto", show_default=True)
 @told_plainly
 def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: str) -> None:
-    """Name what is in images: files, folders, or `-` for names of files on standard input, a line each.
+    """Name what is in images: files, folders, or `-` for standard input: an image, or names of files, a line each.
 
     Confidence is calibrated on held-out images. "none of these" is said of images unlike anything learned; `upcl info`
     tells how often that is a false alarm. Files that cannot be read are reported, and the command then exits with 1.
@@ -97,7 +99,7 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
     from ..learner import Learner
     from ..predicting import list_images, predictions, written
 
-    found = predictions(Learner(model, device=device), list_images(images, sys.stdin), top)
+    found = predictions(Learner(model, device=device), list_images(images, sys.stdin.buffer), top)
     failed = written(found, kind, _console())
     if failed:
         sys.exit(1)

@@ -35,7 +35,6 @@ class Method(ABC, Generic[HeadT]):
     uses_memory: ClassVar[bool] = True
     uses_teacher: ClassVar[bool] = True
     needs_exemplars: ClassVar[bool] = False
-    needs_total: ClassVar[bool] = False
 
     setting: Setting = field(init=False, repr=False)
     net: Network[HeadT] = field(init=False, repr=False)
@@ -48,6 +47,11 @@ class Method(ABC, Generic[HeadT]):
     @abstractmethod
     def make_net(self) -> Network[HeadT]:
         """A fresh network without classes."""
+
+    @property
+    def needs_total(self) -> bool:
+        """Whether the number of classes must be known in advance."""
+        return False
 
     @abstractmethod
     def losses(self, batch: Batch) -> Losses:

@@ -40,7 +40,6 @@ class NCCIL(Method[PrototypeHead]):
         first=Recipe(epochs=200, milestones=(60, 120, 170)),
         later=Recipe(epochs=170, milestones=(80, 120, 150), weight_decay=2e-4),
     )
-    needs_total = True
 
     flight: Flight = option(
         "full",
@@ -50,6 +49,10 @@ class NCCIL(Method[PrototypeHead]):
     form: Literal["repository", "official"] = option(
         "repository", "UPCL's repository, or the authors' code", "the paper's rows"
     )
+
+    @property
+    def needs_total(self) -> bool:
+        return True
 
     def make_net(self) -> Network[PrototypeHead]:
         backbone = make_backbone(self.setting.backbone, self.setting.channels)

@@ -77,6 +77,10 @@ class UPCL(Margined[PrototypeHead]):
         False, "forget the first task's matching when the second begins", "what the official code does on a GPU (8.4)"
     )
 
+    @property
+    def needs_total(self) -> bool:
+        return self.prototypes in IN_ADVANCE
+
     def make_net(self) -> Network[PrototypeHead]:
         backbone = make_backbone(self.setting.backbone, self.setting.channels, self.last_relu)
         projector = nn.Linear(backbone.dim, self.projector) if self.projector else None

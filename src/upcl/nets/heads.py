@@ -37,6 +37,10 @@ class Head(nn.Module, ABC):
     @abstractmethod
     def forward(self, embeddings: Tensor) -> Tensor: ...
 
+    @abstractmethod
+    def forget(self, label: int) -> None:
+        """Set what was learned from the images of one class to zero; its place stays."""
+
     def watched(self, num_old: int) -> dict[str, Any]:  # noqa: ARG002
         """Plain values worth a look after each epoch, for the run's events."""
         return {}
@@ -62,6 +66,11 @@ class LinearHead(Head):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return F.linear(embeddings, self.weight, self.bias)
+
+    @torch.no_grad()
+    def forget(self, label: int) -> None:
+        self.weight[label] = 0
+        self.bias[label] = 0
 
 
 class CorrectedHead(LinearHead):
@@ -107,6 +116,10 @@ class MeansHead(LinearHead):
         super().extend(num_new)
         self.means = torch.cat([self.means, self.means.new_zeros(num_new, self.dim)])
 
+    def forget(self, label: int) -> None:
+        super().forget(label)
+        self.means[label] = 0
+
 
 class CosineHead(Head):
     """Scores sigma * cos(f, w_k). Rows of the newest task (`new`) and of earlier ones (`old`) are parameters apart.
@@ -139,6 +152,11 @@ class CosineHead(Head):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return self.sigma * self.cosines(embeddings)
+
+    @torch.no_grad()
+    def forget(self, label: int) -> None:
+        rows, place = (self.old, label) if label < len(self.old) else (self.new, label - len(self.old))
+        rows[place] = 0
 
 
 class PrototypeHead(Head):
@@ -177,6 +195,9 @@ class PrototypeHead(Head):
 
     def forward(self, embeddings: Tensor) -> Tensor:
         return F.normalize(embeddings) @ self.vectors.T
+
+    def forget(self, label: int) -> None:
+        self.centroids[label] = 0
 
     @torch.no_grad()
     def watched(self, num_old: int) -> dict[str, Any]:

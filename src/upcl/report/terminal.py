@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -20,8 +20,7 @@ from rich.table import Table
 
 from ..bench.timing import Row
 from ..bundle import Bundle
-from ..bundle import Step as ModelStep
-from ..config import fields_of
+from ..config import fields_of, find_method, method_options
 from ..core import Recipe
 from ..data import DATASETS
 from ..data.health import Health
@@ -29,7 +28,7 @@ from ..engine import EpochEnd
 from ..evaluate import READINGS
 from ..grid import Estimate, seconds_left
 from ..grid import Progress as GridRow
-from ..methods import METHODS, MethodClass
+from ..methods import MethodClass
 from ..profiling import Trace
 from ..published import Finding
 from ..records import Record
@@ -267,28 +266,48 @@ def recipes_table(method: MethodClass) -> Table:
     return table
 
 
-def step_table(step: ModelStep, known: Set[str]) -> Table:
-    """Accuracy of each class after a step of a model."""
-    table = Table("class", "right on held-out images", "", title=f"{len(step.by_class)} classes")
+def step_table(bundle: Bundle) -> Table:
+    """Accuracy of each class after the newest step of a model, and before it."""
+    step = bundle.history[-1]
+    before = bundle.history[-2].by_class if len(bundle.history) > 1 else {}
+    columns = ("class", "right on held-out images", *(["before"] if before else []), "")
+    table = Table(*columns, title=f"{len(step.by_class)} classes")
     for name, value in step.by_class.items():
-        what = "new" if name in step.added else "more images" if name in step.more else "as before" * (name in known)
-        table.add_row(escape(name), "-" if value is None else f"{value:.0f} %", what)
+        what = "new" if name in step.added else "more images" if name in step.more else ""
+        table.add_row(escape(name), _share(value), *([_share(before.get(name))] if before else []), what)
+    old = [name for name in step.by_class if name in before]
+    if old:
+        table.add_section()
+        table.add_row("classes known before", _share(step.right_on(old)), _share(bundle.history[-2].right_on(old)), "")
+        table.add_row("new classes", _share(step.right_on(step.added)), "-", "")
     return table
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} %"
 
 
 def history_table(bundle: Bundle) -> Table:
     """A line for each step of a model."""
-    table = Table("step", "when", "added", "more images of", "images", "right", "seconds", "kept")
+    table = Table(title="history")
+    table.add_column("step")
+    table.add_column("when", no_wrap=True)
+    table.add_column("what")
+    for title in ("images", "right", "of the first", "time"):
+        table.add_column(title, justify="right")
+    table.add_column("kept")
     for number, step in enumerate(bundle.history):
         right = max((value for value in step.accuracy.values() if value is not None), default=None)
+        what = [f"new: {', '.join(step.added)}"] if step.added else []
+        what += [f"more of: {', '.join(step.more)}"] if step.more else []
         table.add_row(
             str(number),
-            step.when,
-            escape(", ".join(step.added) or step.note or "-"),
-            escape(", ".join(step.more) or "-"),
+            step.when[:16].replace("T", " "),
+            escape("; ".join(what) or step.note),
             str(step.images),
-            "-" if right is None else f"{right:.1f} %",
-            f"{step.seconds:.0f}",
+            _share(right),
+            _share(step.right_on(bundle.history[0].added)),
+            f"{step.seconds:.0f} s",
             "yes" if number in bundle.states else "no",
         )
     return table
@@ -297,11 +316,13 @@ def history_table(bundle: Bundle) -> Table:
 def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
     """All that a model's file tells."""
     making, state = bundle.making, bundle.state
-    title = METHODS[making.method].title if making.method in METHODS else making.method
+    method = find_method(making.method)
+    usual = method_options(making.method, method, {})
+    changed = [f"{name}={value}" for name, value in making.options.items() if value != usual.get(name)]
     names = [name for name in state.classes if name is not None]
     yield escape(f"{path}: {len(names)} classes, {len(bundle.history)} steps, {path.stat().st_size / 1e6:.1f} MB")
     told = {
-        "method": f"{title} {making.options or ''}".strip(),
+        "method": ", ".join([method.title, *changed]),
         "network": f"{making.backbone}, {sum(v.numel() for v in state.weights.values()):,} numbers",
         "images": f"{making.size} x {making.size}, {'grey' if making.channels == 1 else 'colour'}",
         "memory": f"{making.memory}: {len(state.exemplars)} exemplars, {len(state.held_out)} held-out images",
@@ -314,7 +335,7 @@ def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
     for key, value in told.items():
         about.add_row(key, escape(value))
     yield about
-    yield step_table(bundle.history[-1], set(names))
+    yield step_table(bundle)
     yield history_table(bundle)
 
 

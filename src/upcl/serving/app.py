@@ -12,22 +12,21 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from fastapi import Depends, FastAPI, File, Header, HTTPException, UploadFile
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from torch import Tensor
 
-from ..core import Samples
+from ..answers import Answer
 from ..data.pixels import BrokenImageError
-from ..learner import Answer, Learner
+from ..learner import Learner
 from ..predicting import square_of
 from ..report.content import picture
 
 MOST_IMAGES = 16
 MOST_BYTES = 20 * 2**20  # of one request
-SECONDS = 30.0
+SECONDS = 30.0  # for a request to arrive, and again to be answered
 AT_ONCE = 2
 NEAREST = 3
 
@@ -72,10 +71,7 @@ class Service:
     """The model and what is asked of it, one question at a time."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learner, self.lock = learner, threading.Lock()
-        state = learner.whole().state
-        self.exemplars: Samples = state.exemplars
-        self.unit = F.normalize(learner.method.extract(self.exemplars)).cpu()
+        self.learner, self.reader, self.lock = learner, learner.reader, threading.Lock()
 
     def told(self) -> ModelTold:
         bundle = self.learner.whole()
@@ -105,21 +101,19 @@ class Service:
                 found[place].error = str(error)
         if squares:
             with self.lock:
-                images = torch.stack(list(squares.values()))
-                answers = self.learner.answers(images, top)
-                features = F.normalize(self.learner.method.extract(Samples(images, torch.zeros(len(images))))).cpu()
-            for place, answer, feature in zip(squares, answers, features, strict=True):
-                found[place] = self._named(found[place].file, answer, feature)
+                seen = self.reader.look(torch.stack(list(squares.values())))
+            for place, answer, unit in zip(squares, self.reader.answers(seen, top), seen.unit, strict=True):
+                found[place] = self._named(found[place].file, answer, unit)
         return found
 
-    def _named(self, file: str, answer: Answer, feature: Tensor) -> Named:
-        nearness, places = (self.unit @ feature).topk(min(NEAREST, len(self.unit)))
-        classes = self.learner.whole().state.classes
+    def _named(self, file: str, answer: Answer, unit: Tensor) -> Named:
+        nearness, places = (self.reader.exemplars @ unit).topk(min(NEAREST, len(self.reader.exemplars)))
+        state = self.reader.state
         nearest = [
             Exemplar(
-                name=str(classes[int(self.exemplars.labels[k])]),
+                name=str(state.classes[int(state.exemplars.labels[k])]),
                 nearness=round(float(near), 4),
-                image=picture(np.asarray(self.exemplars.inputs[k]), "").source,
+                image=picture(np.asarray(state.exemplars.inputs[k]), "").source,
             )
             for near, k in zip(nearness, places.tolist(), strict=True)
         ]
@@ -135,10 +129,10 @@ class Service:
 
 
 class Limit:
-    """Refuses requests with more bytes than allowed, whether they say so or not, before they are stored."""
+    """Refuses, before they are stored, requests that are too large, said or not, or arrive too slowly."""
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        self.app, self.most = app, most
+    def __init__(self, app: ASGIApp, most: int, seconds: float) -> None:
+        self.app, self.most, self.seconds = app, most, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -149,12 +143,18 @@ class Limit:
         if not length.isdigit() or int(length) > self.most:
             await too_much(scope, receive, send)
             return
-        taken = 0
+        taken, arriving = 0, True
+        deadline = asyncio.get_running_loop().time() + self.seconds
 
         async def counted() -> Message:
-            nonlocal taken
-            message = await receive()
+            nonlocal taken, arriving
+            try:
+                async with asyncio.timeout_at(deadline if arriving else None):
+                    message = await receive()
+            except TimeoutError:
+                raise HTTPException(408, f"the request did not arrive within {self.seconds:g} seconds") from None
             taken += len(message.get("body", b""))
+            arriving = message.get("more_body", False)
             if taken > self.most:
                 raise HTTPException(413, f"more than {self.most:,} bytes")
             return message
@@ -162,11 +162,11 @@ class Limit:
         await self.app(scope, counted, send)
 
 
-def make_app(learner: Learner, token: str | None = None) -> FastAPI:
+def make_app(learner: Learner, token: str | None = None, seconds: float = SECONDS) -> FastAPI:
     """The application; with a token, every address but the page and /health asks for it."""
     service, page = Service(learner), (files(__package__) / "page.html").read_text(encoding="utf-8")
     app = FastAPI(title="upcl", version=version("upcl"), docs_url=None, redoc_url=None)
-    app.add_middleware(Limit, most=MOST_BYTES)
+    app.add_middleware(Limit, most=MOST_BYTES, seconds=seconds)
     turns = asyncio.Semaphore(AT_ONCE)
 
     def allowed(authorization: Annotated[str | None, Header()] = None) -> None:
@@ -198,9 +198,9 @@ def make_app(learner: Learner, token: str | None = None) -> FastAPI:
             raise HTTPException(413, f"{len(images)} images are more than {MOST_IMAGES}")
         contents = [(image.filename or "image", await image.read()) for image in images]
         try:
-            async with asyncio.timeout(SECONDS), turns:
+            async with asyncio.timeout(seconds), turns:
                 return await asyncio.to_thread(service.name, contents, max(1, min(top, 20)))
         except TimeoutError:
-            raise HTTPException(503, f"no answer within {SECONDS:.0f} seconds: too many ask at once") from None
+            raise HTTPException(503, f"no answer within {seconds:g} seconds: too many ask at once") from None
 
     return app
