@@ -28,8 +28,8 @@ class Distilled(Method[HeadT], ABC):
         return F.cross_entropy(scores, batch.labels)
 
     def losses(self, batch: Batch) -> Losses:
-        scores = self.net(batch.inputs)
-        return self.terms(scores, self.old_scores(batch), batch)
+        old = self.old_scores(batch)
+        return self.terms(self.net(batch.inputs), old, batch)
 
     def old_scores(self, batch: Batch) -> Tensor | None:
         """What the teacher says of the old classes."""

@@ -103,6 +103,7 @@ class UPCL(Margined[PrototypeHead]):
             head.assignment = torch.arange(head.num_classes, device=head.assignment.device)
 
     def losses(self, batch: Batch) -> Losses:
+        old = self.teacher.embed(batch.inputs) if self.teacher else None  # first: its buffers serve again
         unit = F.normalize(self.net.embed(batch.inputs))
         self._match(unit.detach(), batch)
         past = self.old_share
@@ -114,8 +115,8 @@ class UPCL(Margined[PrototypeHead]):
             losses["proto"] = (1 - past) * prototype_contrast(
                 cosines, batch.labels, self.tau, self.margin_on(batch.labels, 1 / self.tau)
             )
-        if self.teacher:
-            losses["fkd"] = past * cosine_distillation(unit, F.normalize(self.teacher.embed(batch.inputs)))
+        if old is not None:
+            losses["fkd"] = past * cosine_distillation(unit, F.normalize(old))
         return losses
 
     def _match(self, unit: Tensor, batch: Batch) -> None:
