@@ -20,7 +20,7 @@ from upcl.report.content import Content, of_experiment
 from upcl.report.reading import read_runs
 from upcl.report.tables import as_markdown
 from upcl.report.writing import write_figures
-from upcl.uniformity import read
+from upcl.uniformity import measure_all
 
 ROOT = Path(__file__).parents[1]
 PAGE, PICTURES = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
@@ -30,9 +30,11 @@ BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 def content_of(asked: Experiment, out: Path) -> Content:
     """The report on an experiment that was run."""
-    rows = prepare(asked.grid, out / "runs", None, shared=True) if asked.grid else []
+    rows = prepare(asked.grid, out / "runs", None) if asked.grid else []
     folders = [row.folder for row in rows if row.record]
-    return of_experiment(asked, read_runs(folders), read(out / f"{asked.name}-{asked.scale}.jsonl"))
+    drawn = vars(asked.prototypes) if asked.prototypes else None
+    distances = list(measure_all(out / f"{asked.name}-{asked.scale}.jsonl", **drawn)) if drawn else []
+    return of_experiment(asked, read_runs(folders), distances)
 
 
 def chapter(asked: Experiment, out: Path) -> Iterator[str]:

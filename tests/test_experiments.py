@@ -93,12 +93,27 @@ def record(method: str, data: str, tasks: int, memory: str, **options: Any) -> d
 def test_the_papers_figures_are_found() -> None:
     assert Beside("main").theirs(record("upcl", "cifar100", 5, "2000")) == (60.92, 70.82)
     assert Beside("main").theirs(record("upcl", "cifar100:train=9", 7, "2000")) is None
-    shrunk = Beside("memory", data="cifar100", tasks=10, memory={20: 1000})
+    shrunk = Beside("memory", data="cifar100", tasks={5: 10}, memory={20: 1000})
     found = shrunk.theirs(record("wa", "digits", 5, "20"))
     assert found and found[0] == 48.56
     assert shrunk.theirs(record("wa", "digits", 5, "2/class")) is None
     assert Beside("ablation").theirs(record("cos+dm", "digits", 5, "20")) == (35.41, 49.78)
     assert Beside("lambda").theirs(record("upcl", "digits", 5, "20", lambda_1="2^t")) == (10.94, 45.83)
+
+
+@pytest.mark.parametrize("scale", ["full", "quick"])
+def test_what_the_audit_finds_stands_beside_the_tables_that_it_is_about(scale: Any) -> None:
+    assert any("printed -3.91" in remark for remark in load("memory-cifar100-t5", scale).remarks())
+    assert not any("printed" in remark for remark in load("table1", scale).remarks())
+    assert any("63.27" in remark for remark in load("table1", scale).remarks())
+    assert any("52.31" in remark for remark in load("ablation", scale).remarks())
+    assert load("uniformity", scale).remarks() == []
+
+
+def test_more_runs_can_be_asked_of_some_seeds() -> None:
+    grid = load("table1").grid
+    assert grid and len(grid.jobs) == 16 * (3 + 2)
+    assert {job.request.seed for job in grid.jobs if job.request.tasks == 2} == {0}
 
 
 def test_wrong_names_and_scales_are_told() -> None:
@@ -152,7 +167,7 @@ def test_an_experiment_runs_and_shows_ours_beside_theirs(tmp_path: Path, monkeyp
         assert "NOT the paper&#39;s setting" in page and "The paper claims: It works." in page
         assert "NOT the paper's setting" in " ".join(done.output.split()), "said in the terminal too"
         again = CliRunner().invoke(main, ["reproduce", "tiny", "--out", str(out)], env={"COLUMNS": "200"})
-        assert again.output.count("done before") == 4, "said at once and in the table"
+        assert again.output.count("done before") == 5, "said at once, and in the table and its title"
         content["quick"]["same"]["data"] = "cifar100"  # type: ignore[index]
         (small / "tiny.yaml").write_text(json.dumps(content))
         words = ["reproduce", "tiny", "--out", str(out), "--data-root", str(tmp_path / "no")]

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from rich.console import Console
 
 from upcl.errors import UserError
 from upcl.grid import Place, estimates, make_grid, prepare, run_grid, seconds_left
+from upcl.report.terminal import grid_table
 
+CPU = torch.device("cpu")
 TINY: dict[str, Any] = {"data": "synthetic:classes=4,train=8,test=4", "tasks": 2, "epochs": 2, "memory": "4"}
 
 
@@ -63,11 +67,13 @@ def test_done_is_skipped_failed_is_reported_and_others_go_on(tmp_path: Path) -> 
     file = write(tmp_path / "tiny.yaml", method=["finetune", "nosuch", "upcl"])
     first = subprocess.run(command(file, tmp_path / "out", "--jobs", "2"), capture_output=True, text=True)
     assert first.returncode == 1 and "error: nosuch: unknown method 'nosuch'" in first.stderr
-    assert set(records(tmp_path / "out")) == {"finetune", "upcl"}
+    assert {name.partition("-")[0] for name in records(tmp_path / "out")} == {"finetune", "upcl"}
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "out").glob("*/record.json")}
     again = subprocess.run(command(file, tmp_path / "out"), capture_output=True, text=True)
     assert "upcl: done before" in again.stdout and again.returncode == 1
     assert {p: p.stat().st_mtime_ns for p in before} == before
+    changed = make_grid({"same": {**TINY, "epochs": 3}, "vary": {"method": ["upcl"]}}, "x")
+    assert prepare(changed, tmp_path / "out", None)[0].status == "waiting", "a changed grid has runs of its own"
 
 
 def test_a_stopped_grid_goes_on_to_the_same_weights(tmp_path: Path) -> None:
@@ -77,7 +83,7 @@ def test_a_stopped_grid_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     assert subprocess.run(command(file, whole), capture_output=True).returncode == 0
     process = subprocess.Popen(command(file, broken), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
-    while not (broken / "finetune" / "events.jsonl").exists() and time.monotonic() < until:
+    while not list(broken.glob("finetune*/events.jsonl")) and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
@@ -110,12 +116,33 @@ def test_the_time_left_and_a_dry_run(tmp_path: Path) -> None:
     assert seconds_left(rows, 1) is None
     rows[0].seconds, rows[0].share, rows[0].status = 10.0, 0.5, "running"
     assert seconds_left(rows, 1) == pytest.approx(30.0)
+    rows[0].begun = 0.4  # resumed: only a tenth of it was done in these ten seconds
+    assert seconds_left(rows, 1) == pytest.approx(150.0)
     rows[0].status = "waiting"
-    assert all(estimate and estimate.seconds > 0 and estimate.disk > 1000 for estimate in estimates(rows, None))
+    assert all(estimate and estimate.seconds > 0 and estimate.disk > 1000 for estimate in estimates(rows, None, CPU))
+
+
+def test_an_oracle_is_estimated_with_all_its_images(tmp_path: Path) -> None:
+    same = {**TINY, "data": "synthetic:classes=8,train=8,test=1", "tasks": 8}
+    rows = prepare(make_grid({"same": same, "vary": {"method": ["joint", "finetune"]}}, "x"), tmp_path, None)
+    joint, finetune = (estimate.disk for estimate in estimates(rows, None, CPU) if estimate)
+    assert joint - finetune >= 8 * 8 * 3 * 8 * 8
+
+
+def test_a_long_table_shows_what_runs_now(tmp_path: Path) -> None:
+    rows = prepare(make_grid({"same": TINY, "vary": {"seed": list(range(60))}}, "x"), tmp_path, None)
+    for row in rows[:40]:
+        row.status, row.seconds, row.share = "done", 5.0, 1.0
+    rows[40].status = "running"
+    console = Console(width=100, record=True)
+    console.print(grid_table(rows, 1, most=10))
+    told = console.export_text()
+    assert "60 runs: 1 running, 19 waiting, 40 done" in told and "about 0:01:40 left" in told
+    assert "seed40" in told and "seed0 " not in told and len(told.splitlines()) < 20
 
 
 def test_a_run_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
     grid = make_grid({"same": {**TINY, "options": {"recipe.lr": 1e30}}, "vary": {"method": ["upcl"]}}, "x")
     rows = prepare(grid, tmp_path, None)
     run_grid(rows, Place(tmp_path), lambda _: None)
-    assert rows[0].status == "failed" and "exit 1" in rows[0].error and "upcl.log" in rows[0].error
+    assert rows[0].status == "failed" and "exit 1" in rows[0].error and ".log" in rows[0].error

@@ -46,7 +46,11 @@ def test_the_audit_finds_what_is_known() -> None:
         "contradiction: cifar100 T=5 M=2000, wa: a_last 60.57 in the main table, 63.27 after",
         "contradiction: cifar100 T=10 M=500, upcl: a_last 51.78 in the ablation, 52.31 after",
         "contradiction: imagenet100 T=20 M=2000, upcl: a_avg 67.50 in the main table, 67.16 after",
-        "copy: cifar100 T=20, icarl: a_avg 48.46 stands under M=1000 and M=2000",
+        "copy: cifar100 T=20 M=1000, icarl: a_avg 48.46 stands also under cifar100 T=20 M=2000",
+        "copy: cifar100 T=20 M=2000, upcl: a_avg 67.16 stands also under imagenet100 T=20 M=2000",
+        "contradiction: imagenet100 T=20 M=2000, wa: a_avg 65.35 in the main table, 65.36 after",
+        "best: tinyimagenet T=10 M=2000, upcl: a_avg 47.84, wa has 49.82",
+        "protocol: main table: Coil and BiC are quoted from elsewhere, not run",
         "bold: cifar100 T=5 M=2000, upcl: a_last 60.92 is bold, wa has 63.27",
         "text: cifar100 T=5: upcl ahead of wa in a_avg by 0.97 in the text, by 0.39 in the table",
     ):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
 import os
 import shlex
@@ -209,7 +211,7 @@ def test_pairs_stay_within_a_protocol(folder: Path) -> None:
     runs = read_runs([folder])
     other = {**runs[0].record["config"], "memory": "6"}
     records = [altered(runs[0], config=other).record, *(run.record for run in runs[1:])]
-    table = tables.pairs("x", records)
+    table = tables.pairs(records)
     assert table and [row[0].text for row in table.rows] == ["iCaRL (memory=12 in all)"]
 
 
@@ -265,13 +267,52 @@ def test_unequal_protocols_get_a_visible_note(folder: Path) -> None:
 
 def test_pairs_are_against_upcl_on_the_same_seeds(folder: Path) -> None:
     records = [run.record for run in read_runs([folder])]
-    table = tables.pairs("x", records)
+    table = tables.pairs(records)
     assert table
     by = {(r["method"], r["seed"]): r["a_last"]["head"] for r in records}
     wanted = sum(by["icarl", seed] - by["upcl", seed] for seed in (0, 1)) / 2
     assert table.rows[0][1].value == pytest.approx(wanted)
     assert [cell.text for cell in table.rows[0][-2:]] == ["UPCL", "2"]
-    assert tables.pairs("x", records[:2]) is None
+    assert tables.pairs(records[:2]) is None
+
+
+def test_without_upcl_pairs_are_against_the_first_line_and_other_recipes_are_told(folder: Path) -> None:
+    runs = read_runs([folder])
+    recipes = {part: {**value, "lr": 9.0} for part, value in runs[2].record["config"]["recipes"].items()}
+    changed = [altered(run, config={**run.record["config"], "recipes": recipes}).record for run in runs[2:]]
+    table = tables.pairs([*(run.record for run in runs[:2]), *changed])
+    assert table and len(table.rows) == 1 and "another recipe" in table.notes[1] and "iCaRL" in table.notes[1]
+    others = [altered(run, method="wa").record for run in runs[2:]]
+    table = tables.pairs([*(run.record for run in runs[:2]), *others])
+    assert table and [(row[0].text, row[-2].text) for row in table.rows] == [("WA", "iCaRL")]
+
+
+def test_what_a_part_adds_is_paired(folder: Path) -> None:
+    records = [run.record for run in read_runs([folder])]
+    table = tables.adds(records, [("everything", "icarl", "upcl"), ("nothing that was run", "wa", "upcl")])
+    by = {(r["method"], r["seed"]): r["a_last"]["head"] for r in records}
+    (row,) = table.rows
+    assert row[1].text == "iCaRL to UPCL"
+    assert row[2].value == pytest.approx(sum(by["upcl", seed] - by["icarl", seed] for seed in (0, 1)) / 2)
+
+
+def test_losses_of_memory_are_paired_by_seed(folder: Path) -> None:
+    runs = read_runs([folder])[2:]
+    less = [
+        altered(run, config={**run.record["config"], "memory": "6"}, a_last={"head": 10.0 * k, "nme": 1.0}).record
+        for k, run in enumerate(runs)
+    ]
+    table = tables.delta("x", [*(run.record for run in runs), *less[:1]], None)
+    (row,) = table.rows
+    lost = row[table.columns.index("M=6 Δ_last")]
+    assert lost.value == pytest.approx(0.0 - runs[0].record["a_last"]["head"]), "on the one seed that both have"
+
+
+def test_tables_of_many_kinds_share_one_csv(folder: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(tables.FORMATS["csv"](of_runs(read_runs([folder])).tables))))
+    assert {row["table"].partition(":")[0] for row in rows} == {"Results", "Paired differences"}
+    assert all(None not in row and None not in row.values() for row in rows)
+    assert float(rows[0]["A_last head"]) >= 0 and rows[0]["against"] == "" and rows[-1]["against"] == "UPCL"
 
 
 def report(*words: str) -> Any:
@@ -365,8 +406,12 @@ def plain_page(folder: Path) -> str:
 ENVIRONMENT = {"torch": "2", "device": "cpu", "threads": 1}
 
 
+def num_events(folder: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in folder.glob("*/events.jsonl"))
+
+
 def test_a_grid_killed_again_and_again_has_the_same_page(tmp_path: Path) -> None:
-    same = {"data": "synthetic:classes=4,train=8,test=4", "tasks": 2, "epochs": 6, "memory": "4"}
+    same = {"data": "synthetic:classes=4,train=8,test=4", "tasks": 2, "epochs": 12, "memory": "4"}
     (tmp_path / "g.yaml").write_text(json.dumps({"same": same, "vary": {"method": ["upcl", "icarl"]}}))
 
     def command(out: str) -> list[str]:
@@ -375,16 +420,18 @@ def test_a_grid_killed_again_and_again_has_the_same_page(tmp_path: Path) -> None
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([*command("whole")], env=environment, check=True, capture_output=True, timeout=200)
     killed = 0
-    for wait in (3.0, 4.0, 5.0):
+    for events in (3, 8, 14):  # epochs begun in all: once in the first run, once between them, once in the second
         process = subprocess.Popen(
             command("killed"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        time.sleep(wait)
+        until = time.monotonic() + 100
+        while process.poll() is None and num_events(tmp_path / "killed") < events and time.monotonic() < until:
+            time.sleep(0.02)
         if process.poll() is None:
             killed += 1
             process.send_signal(signal.SIGKILL)
             process.wait()
-    assert killed
+    assert killed == 3
     subprocess.run(command("killed"), env=environment, check=True, capture_output=True, timeout=200)
     assert plain_page(tmp_path / "killed") == plain_page(tmp_path / "whole")
 

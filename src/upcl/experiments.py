@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +17,11 @@ from .grid import Grid, make_grid
 from .records import Record
 
 Scale = Literal["full", "quick"]
-Shows = Literal["table", "curves", "delta", "memory", "imbalance", "confusion", "tsne", "uniformity"]
+Shows = Literal["table", "curves", "memory", "imbalance", "confusion", "tsne", "uniformity"]
 
-SECTIONS = {"curves": "accuracy", "delta": "memory"}  # of a report, where they have other names
-KEYS = ("title", "claim", "setting", "remark", "shows", "full", "quick", "quick-cifar100")
-PARTS = ("same", "vary", "beside", "prototypes")
+SECTIONS = {"curves": "accuracy"}  # of a report, where they have other names
+KEYS = ("title", "claim", "setting", "remark", "shows", "adds", "full", "quick", "quick-cifar100")
+PARTS = ("same", "vary", "more", "beside", "prototypes")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Beside:
 
     table: Literal["main", "memory", "ablation", "lambda"]
     data: str | None = None
-    tasks: int | None = None
+    tasks: Mapping[int, int] | None = None
     memory: Mapping[int, int] | None = None
 
     def theirs(self, record: Record) -> tuple[float, float | None] | None:
@@ -42,7 +43,8 @@ class Beside:
         if not str(memory).isdigit():
             return None
         data = self.data or record["data"].partition(":")[0]
-        tasks = self.tasks or len(record["task_sizes"])
+        num_tasks = len(record["task_sizes"])
+        tasks = (self.tasks or {}).get(num_tasks, num_tasks)
         exemplars = (self.memory or {}).get(int(memory), int(memory))
         for cell in published.main() if self.table == "main" else published.memory():
             if (cell.setting, cell.method) == ((data, tasks, exemplars), record["method"]):
@@ -74,14 +76,25 @@ class Experiment:
     prototypes: Prototypes | None
     beside: Beside | None
     remark: str = ""
+    adds: tuple[tuple[str, str, str], ...] = ()
 
     def remarks(self) -> list[str]:
         """What the file says of the paper's figures, and what the audit finds in those beside ours."""
-        found = [self.remark] if self.remark else []
-        if self.beside and self.beside.data and self.beside.table in ("main", "memory"):
-            where = f"{self.beside.data} T={self.beside.tasks}"
-            found += [f"{each.where}: {each.what}" for each in published.audit() if each.where.startswith(where)]
-        return found
+        found, table = [self.remark] if self.remark else [], self.beside.table if self.beside else ""
+        places = self._places() if table in ("main", "memory") else None
+        return found + [
+            f"{each.where}: {each.what}"
+            for each in published.audit()
+            if table in each.tables and (places is None or each.place is None or each.place in places)
+        ]
+
+    def _places(self) -> set[tuple[str, int]]:
+        """Data and tasks of the published cells that stand beside these runs."""
+        assert self.beside and self.grid
+        if self.beside.data:
+            return {(self.beside.data, tasks) for tasks in (self.beside.tasks or {}).values()}
+        data = {job.request.data.partition("/T") for job in self.grid.jobs}
+        return {(name, int(tasks)) for name, _, tasks in data}
 
     @property
     def sections(self) -> list[str]:
@@ -125,14 +138,17 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
     key = scale if data == "builtin" else f"{scale}-{data}"
     if key not in content:
         raise UserError(f"{name} has no quick form on {data}: leave --data out")
-    for found in (*content, *content[key]):
-        if found not in (*KEYS, *PARTS):
-            raise unknown(f"key of {name}.yaml", found, (*KEYS, *PARTS))
     part = content[key]
+    for keys, known in ((content, KEYS), (part, PARTS)):
+        for found in keys:
+            if found not in known:
+                raise unknown(f"key of {name}.yaml", found, known)
     grid = None
     if "vary" in part:
-        told = {"title": content["title"], "same": part.get("same"), "vary": part["vary"]}
-        grid = make_grid(told, f"{name}.yaml")
+        told = {"title": content["title"], "same": part.get("same")}
+        varied = [part["vary"], *([{**part["vary"], **part["more"]}] if "more" in part else [])]
+        grids = [make_grid({**told, "vary": vary}, f"{name}.yaml") for vary in varied]
+        grid = dataclasses.replace(grids[0], jobs=tuple(job for each in grids for job in each.jobs))
     return Experiment(
         name=name,
         scale=key,
@@ -144,6 +160,7 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
         prototypes=_prototypes(part["prototypes"]) if "prototypes" in part else None,
         beside=Beside(**part["beside"]) if "beside" in part else None,
         remark=content.get("remark", ""),
+        adds=tuple(tuple(part) for part in content.get("adds", ())),
     )
 
 

@@ -26,6 +26,7 @@ from .core import Stage
 from .data import Dataset, load_dataset
 from .engine import fit
 from .errors import UpclError, UserError, unknown
+from .memory import Budget
 from .protocol import Protocol
 from .runs import make_setting
 from .seeding import isolated, seed_all
@@ -33,6 +34,7 @@ from .seeding import isolated, seed_all
 POLL_SECONDS = 0.5
 STOP_SECONDS = 20.0
 PROBED_BATCHES = 2
+PROBES = 3  # the quickest counts: the first warms up, others may be disturbed
 TEACHER = 1.4  # of a step, with a teacher's forward
 TIED = "UPCL_ENDS_WITH_ITS_GRID"
 KEYS = ("title", "about", "same", "vary")
@@ -42,11 +44,10 @@ Status = Literal["waiting", "running", "done", "done before", "failed", "stopped
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a grid: its name is its folder."""
+    """One run of a grid, named by what it varies."""
 
     name: str
     request: Request
-    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _slug(key: str, value: Any) -> str:
 
 @dataclass
 class Progress:
-    """Where one run of the grid stands."""
+    """Where one run of the grid stands. `begun` is the share that was done when it was started."""
 
     job: Job
     folder: Path
@@ -109,6 +110,7 @@ class Progress:
     record: dict[str, Any] | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     started: float = 0.0
+    begun: float = 0.0
 
 
 @lru_cache(maxsize=4)
@@ -116,10 +118,11 @@ def _dataset(spec: str, root: Path | None) -> Dataset:
     return load_dataset(spec, root)
 
 
-def prepare(grid: Grid, out: Path, data_root: Path | None, *, shared: bool = False) -> list[Progress]:
+def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[Progress]:
     """Resolve every run before any starts. What cannot be resolved has failed; what is there already is done.
 
-    `shared` names folders by what is run, so that grids with one `out` share the runs that they have in common.
+    Folders are named by what is run: grids with one `out` share the runs that they have in common, and a changed grid
+    has new ones.
     """
     rows = []
     for job in grid.jobs:
@@ -130,9 +133,7 @@ def prepare(grid: Grid, out: Path, data_root: Path | None, *, shared: bool = Fal
         except UpclError as error:
             row.status, row.error = "failed", str(error)
             continue
-        if shared:
-            name = f"{_slug('method', row.config.method)}-seed{row.config.seed}-{row.config.digest()[:8]}"
-            row.job, row.folder = Job(name, job.request, f"{job.name} ({name[-8:]})"), out / name
+        row.folder = out / f"{_slug('method', row.config.method)}-seed{row.config.seed}-{row.config.digest()[:8]}"
         row.record = _finished(row)
         if row.record:
             row.status, row.share = "done before", 1.0
@@ -169,13 +170,9 @@ def run_grid(rows: Sequence[Progress], place: Place, show: Callable[[Sequence[Pr
                 _look(row)
             show(rows)
             time.sleep(POLL_SECONDS)
-    except KeyboardInterrupt:
-        _stop([row for row in rows if row.status == "running"])
-        show(rows)
-        raise
     finally:
         _stop([row for row in rows if row.status == "running"])
-    show(rows)
+        show(rows)
 
 
 def _start(row: Progress, place: Place) -> None:
@@ -184,13 +181,13 @@ def _start(row: Progress, place: Place) -> None:
     requests, logs = place.out / "requests", place.out / "logs"
     for folder in (requests, logs):
         folder.mkdir(parents=True, exist_ok=True)
-    request = requests / f"{row.job.name}.yaml"
+    request = requests / f"{row.folder.name}.yaml"
     request.write_text(yaml.safe_dump(json.loads(json.dumps(asked)), sort_keys=False))
     threads = max(1, (os.cpu_count() or 1) // place.jobs)
     env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", TIED: "yes"}
     words = ["train", "--config", str(request), "--out", str(row.folder), "--resume", "--device", place.device]
     words += ["--data-root", str(place.data_root)] if place.data_root else []
-    with (logs / f"{row.job.name}.log").open("wb") as log:
+    with (logs / f"{row.folder.name}.log").open("wb") as log:
         row.process = subprocess.Popen(
             [sys.executable, "-m", "upcl", *words],
             stdin=subprocess.PIPE,
@@ -199,7 +196,8 @@ def _start(row: Progress, place: Place) -> None:
             env=env,
             start_new_session=True,
         )
-    row.status, row.started = "running", time.monotonic()
+    assert row.config
+    row.status, row.started, row.begun = "running", time.monotonic(), _share(row.folder, row.config)
 
 
 def end_with_the_grid() -> None:
@@ -218,7 +216,7 @@ def _look(row: Progress) -> None:
     row.record = _finished(row)
     row.status, row.share = ("done", 1.0) if row.record else ("failed", row.share)
     if not row.record:
-        log = row.folder.parent / "logs" / f"{row.job.name}.log"
+        log = row.folder.parent / "logs" / f"{row.folder.name}.log"
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
         row.error = f"exit {row.process.returncode}: {lines[-1] if lines else 'it said nothing'} ({log})"
 
@@ -254,9 +252,9 @@ def _stop(rows: Sequence[Progress]) -> None:
 
 def seconds_left(rows: Sequence[Progress], jobs: int) -> float | None:
     """By the pace of this grid so far; None while nothing is known."""
-    known = [row for row in rows if row.seconds and row.share and row.config]
+    known = [row for row in rows if row.seconds and row.share > row.begun]
     spent = sum(row.seconds for row in known)
-    work = sum(row.share * _work(row) for row in known)
+    work = sum((row.share - row.begun) * _work(row) for row in known)
     left = sum((1 - row.share) * _work(row) for row in rows if row.status in ("waiting", "running"))
     return spent / work * left / jobs if work else None
 
@@ -275,34 +273,34 @@ class Estimate:
     disk: int
 
 
-def estimates(rows: Sequence[Progress], data_root: Path | None) -> Iterator[Estimate | None]:
+def estimates(rows: Sequence[Progress], data_root: Path | None, device: torch.device) -> Iterator[Estimate | None]:
     """For each run that is left, by a probe of a few steps for each method, data set and network."""
-    paces: dict[tuple[str, str, str], tuple[float, int]] = {}
+    paces: dict[tuple[str, str, str, str], tuple[float, int, Budget]] = {}
     for row in rows:
         if row.config is None or row.status != "waiting":
             yield None
             continue
         config, dataset = row.config, _dataset(row.job.request.data, data_root)
-        key = (config.method, row.job.request.data, config.backbone)
+        key = (config.method, row.job.request.data, config.backbone, config.memory)
         if key not in paces:
-            paces[key] = _probe(config, dataset)
-        pace, size = paces[key]
+            paces[key] = _probe(config, dataset, device)
+        pace, size, budget = paces[key]
         protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order)
         image = torch.Size(dataset.image_shape).numel()
-        slots = config.budget.slots(len(dataset.classes), image)
-        seconds = 0.0
+        counts, kept, seconds = list[int](), 0, 0.0
         for index in range(len(protocol)):
             task = protocol.task(index)
             with_teacher = TEACHER if index and find_method(config.method).uses_teacher else 1.0
-            images = len(task.train) + (slots if index else 0)
-            seconds += images * config.recipes.of(task).epochs * pace * with_teacher
-        yield Estimate(seconds, 2 * size + slots * image)
+            seconds += (len(task.train) + kept) * config.recipes.of(task).epochs * pace * with_teacher
+            counts += task.train.counts(task.num_seen)[task.num_old :].tolist()
+            kept = sum(budget.quotas(counts, image))
+        yield Estimate(seconds, 2 * size + kept * image)
 
 
-def _probe(config: RunConfig, dataset: Dataset) -> tuple[float, int]:
-    """Seconds an image in the first task, and bytes of the network."""
+def _probe(config: RunConfig, dataset: Dataset, device: torch.device) -> tuple[float, int, Budget]:
+    """Seconds an image in the first task, bytes of the network, and the exemplars that the method keeps."""
     with isolated():
-        method, device = find_method(config.method)(**config.options), torch.device("cpu")
+        method = find_method(config.method)(**config.options)
         seed_all(0)
         method.start(make_setting(config, dataset, device))
         protocol = Protocol(dataset, config.task_sizes, config.order_seed)
@@ -311,9 +309,10 @@ def _probe(config: RunConfig, dataset: Dataset) -> tuple[float, int]:
         recipe = dataclasses.replace(stage.recipe.scaled(1), batch_size=batch, least_steps=0)
         some = stage.data[: PROBED_BATCHES * batch]
         short = Stage(stage.name, some, stage.losses, stage.params, recipe, stage.augment, stage.frozen)
-        for _ in range(2):  # the first warms up
+        taken = []
+        for _ in range(PROBES):
             start = time.perf_counter()
             fit(method.net, short, transform=dataset.transform, device=device, place=(0,))
-            seconds = time.perf_counter() - start
+            taken.append(time.perf_counter() - start)
         size = sum(value.numel() * value.element_size() for value in method.net.state_dict().values())
-    return seconds / len(some), size
+    return min(taken) / len(some), size, method.memory.budget

@@ -127,10 +127,21 @@ def _options(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def protocol_of(record: Record) -> dict[str, str]:
-    """What must agree before two runs can be compared, by name; a recipe's field once if all tasks share it."""
+    """What must agree before two runs can be compared, by name."""
+    return {**conditions_of(record), **recipe_of(record)}
+
+
+def conditions_of(record: Record) -> dict[str, str]:
+    """The protocol but for the recipe, which is a method's own at full scale."""
     config = record["config"]
     told = {key: str(config.get(key)) for key in PROTOCOL}
     told["memory"] = config["memory"] if "/" in config["memory"] else f"{config['memory']} in all"
+    return told
+
+
+def recipe_of(record: Record) -> dict[str, str]:
+    """A recipe's fields, each once if all tasks share it."""
+    config, told = record["config"], {}
     first, later = config["recipes"]["first"], config["recipes"]["later"]
     for key in first:
         told[key] = str(first[key]) if first[key] == later.get(key) else f"{first[key]} then {later.get(key)}"

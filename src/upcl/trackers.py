@@ -60,6 +60,11 @@ class TensorBoard(Tracker):
         self.writer.close()
 
 
+def _digest(out: Path) -> str:
+    """Of a run's folder: a resumed run is the same run to a tracker."""
+    return hashlib.sha256(str(out.resolve()).encode(errors="surrogateescape")).hexdigest()
+
+
 class MLflow(Tracker):
     """`mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db` shows the runs of a folder."""
 
@@ -75,7 +80,7 @@ class MLflow(Tracker):
         found = self.client.get_experiment_by_name("upcl")
         place = (out.parent / "mlflow").resolve().as_uri()
         experiment = found.experiment_id if found else self.client.create_experiment("upcl", artifact_location=place)
-        folder = hashlib.sha256(str(out.resolve()).encode(errors="surrogateescape")).hexdigest()
+        folder = _digest(out)
         earlier = self.client.search_runs([experiment], f"tags.folder = '{folder}'", max_results=1)
         made = earlier[0] if earlier else self.client.create_run(experiment, run_name=out.name, tags={"folder": folder})
         self.run_id, self.ended = made.info.run_id, False
@@ -105,7 +110,10 @@ class WandB(Tracker):
 
         out.parent.mkdir(parents=True, exist_ok=True)
         settings = wandb.Settings(console="off", disable_git=True, disable_code=True, silent=True)
-        self.run = wandb.init(project="upcl", name=out.name, dir=str(out.parent), mode="offline", settings=settings)
+        number = _digest(out)[:16]  # the parts of a resumed run come together under it when they are sent
+        self.run = wandb.init(
+            project="upcl", id=number, name=out.name, dir=str(out.parent), mode="offline", settings=settings
+        )
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=step)

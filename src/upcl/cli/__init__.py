@@ -42,7 +42,9 @@ def told_plainly(command: Callable[..., None]) -> Callable[..., None]:
             click.echo(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
             sys.exit(1)
         except KeyboardInterrupt:
-            click.echo("stopped; what was saved is whole (--resume goes on with it)", err=True)
+            click.echo(
+                "stopped; what was saved is whole: the same command goes on with it (`train` with --resume)", err=True
+            )
             sys.exit(130)
 
     return wrapped
@@ -329,14 +331,26 @@ _GRID_OPTIONS = (
 )
 
 
+_FORMAT = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["html", "md", "csv", "latex", "json", "png", "svg", "pdf"]),
+    default="html",
+    show_default=True,
+    help="A page; the tables alone; or the figures, a file each.",
+)
+
+
 def _run_grid(rows: Sequence[Progress], place: Place, *, dry_run: bool) -> bool:
     """Do what is left of a grid, or tell what it would take; whether nothing failed."""
+    from ..engine import choose_device
     from ..grid import estimates, run_grid
     from ..report.terminal import estimate_table, live_grid
 
     console = _console()
     if dry_run:
-        console.print(estimate_table(rows, list(estimates(rows, place.data_root)), place.jobs))
+        probed = list(estimates(rows, place.data_root, choose_device(place.device)))
+        console.print(estimate_table(rows, probed, place.jobs))
         return True
     with live_grid(console, place.jobs) as show:
         run_grid(rows, place, show)
@@ -378,6 +392,7 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
 @click.option("--scale", type=click.Choice(["full", "quick"]), default="quick", show_default=True)
 @click.option("--data", default="builtin", show_default=True, help="What quick runs on: builtin, or cifar100.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
+@_FORMAT
 @with_options(*_GRID_OPTIONS)
 @told_plainly
 def reproduce(
@@ -386,6 +401,7 @@ def reproduce(
     scale: Literal["full", "quick"],
     data: str,
     out: Path,
+    kind: str,
     jobs: int,
     device: str,
     data_root: Path | None,
@@ -417,27 +433,37 @@ def reproduce(
     every = experiments.names() if data == "builtin" else tuple(experiments.with_cifar100())
     asked = [experiments.load(each, scale, data) for each in (every if name == "all" else [name])]
     place = Place(out / "runs", jobs, device, data_root)
-    failed = [each.name for each in asked if not _reproduce(each, place, out, dry_run=dry_run)]
+    failed = [
+        each.name
+        for each in asked
+        if not _reproduce(each, place, out / f"{each.name}-{each.scale}", kind, dry_run=dry_run)
+    ]
     if failed:
         sys.exit(1)
 
 
-def _reproduce(asked: Experiment, place: Place, out: Path, *, dry_run: bool) -> bool:
+def _reproduce(asked: Experiment, place: Place, stem: Path, kind: str, *, dry_run: bool) -> bool:
     """Run what is left of one experiment and show it; whether nothing failed."""
     from ..grid import prepare
     from ..report.content import of_experiment
     from ..report.reading import read_runs
     from ..report.terminal import as_rich
-    from ..report.writing import can_write, write_page
+    from ..report.writing import PICTURES, can_write, write
     from ..uniformity import measure_all
 
     console, distances = _console(), []
     console.rule(f"{asked.title} ({asked.scale})")
-    if asked.prototypes and not dry_run:
-        for found in measure_all(out / f"{asked.name}-{asked.scale}.jsonl", **vars(asked.prototypes)):
+    if asked.prototypes and dry_run:
+        told = asked.prototypes
+        console.print(
+            f"{len(told.numbers)} numbers of prototypes, 4 generators, {told.draws} draws of each, {told.energy_draws} "
+            "of minimum energy (the slow one: up to a minute a draw)"
+        )
+    elif asked.prototypes:
+        for found in measure_all(stem.with_name(f"{stem.name}.jsonl"), **vars(asked.prototypes)):
             console.print(f"{found.num} prototypes, {found.generator}: {found.mean:.4f}")
             distances.append(found)
-    rows = prepare(asked.grid, place.out, place.data_root, shared=True) if asked.grid else []
+    rows = prepare(asked.grid, place.out, place.data_root) if asked.grid else []
     whole = _run_grid(rows, place, dry_run=dry_run) if rows else True
     done = [row.folder for row in rows if row.record]
     if dry_run or not (done or distances):
@@ -448,22 +474,15 @@ def _reproduce(asked: Experiment, place: Place, out: Path, *, dry_run: bool) -> 
     for table in content.tables:
         console.print(as_rich(table))
     if can_write():
-        page = write_page(content, out / f"{asked.name}-{asked.scale}.html")
-        console.print(f"page: {page}", soft_wrap=True, markup=False)
+        for path in write(content, kind, stem if kind in PICTURES else stem.with_name(f"{stem.name}.{kind}")):
+            console.print(f"written: {path}", soft_wrap=True, markup=False)
     return whole
 
 
 @main.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="File (for pictures: folder). [report.html]")
-@click.option(
-    "--format",
-    "kind",
-    type=click.Choice(["html", "md", "csv", "latex", "json", "png", "svg", "pdf"]),
-    default="html",
-    show_default=True,
-    help="A page; the tables alone; or the figures, a file each.",
-)
+@_FORMAT
 @click.option("--title", default="Runs", show_default=True)
 @told_plainly
 def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> None:
@@ -474,28 +493,17 @@ def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> 
     upcl report runs/upcl-digits-seed0 runs/icarl-digits-seed0 --format md
     upcl report runs --format svg -o figures
     """
-    from ..files import write_atomic
     from ..report.content import of_runs
     from ..report.reading import read_runs
     from ..report.tables import FORMATS
-    from ..report.writing import PICTURES, table_text, write_figures, write_page
+    from ..report.writing import PICTURES, table_text, write
 
     notes: list[str] = []
-    runs, written = read_runs(paths, notes), []
-    if out and out.is_dir() and kind not in PICTURES:
-        raise UserError(f"{out} is a folder: name a file, such as {out / 'report'}.{kind}")
-    content = of_runs(runs, title, notes, only_tables=kind in FORMATS)
-    if kind == "html":
-        written.append(write_page(content, out or Path("report.html")))
-    elif kind in PICTURES:
-        written += write_figures(content, out or Path("figures"), kind)
-    elif out:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(out, table_text(content, kind).encode(errors="replace"))
-        written.append(out)
-    else:
+    content = of_runs(read_runs(paths, notes), title, notes, only_tables=kind in FORMATS)
+    if kind in FORMATS and out is None:
         click.echo(table_text(content, kind), nl=False)
-    for path in written:
+        return
+    for path in write(content, kind, out or Path("figures" if kind in PICTURES else "report.html")):
         click.echo(f"written: {path}")
 
 

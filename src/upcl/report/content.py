@@ -92,7 +92,6 @@ def of_experiment(
     about += [f"Of the paper's own figures: {remark}." for remark in asked.remarks()]
     sections = list(_chapters(runs, asked))
     if distances:
-        about.append(_drawn(distances))
         chart = tuple(figures.uniformity(distances))
         sections.insert(0, Section("uniformity", "Uniformity", "Line: mean over draws; band: their range.", (), chart))
     return Content(asked.title, (*about, *notes), tuple(sections))
@@ -101,6 +100,9 @@ def of_experiment(
 def _settings(asked: Experiment, runs: Sequence[StoredRun]) -> list[str]:
     """Theirs and ours, in sentences."""
     ours = [setting_of(some) for _, some in _by_setting(runs)]
+    if asked.prototypes:
+        told = asked.prototypes
+        ours.append(f"{told.dim} dimensions, {told.draws} draws of each ({told.energy_draws} of minimum energy).")
     if asked.scale != "full":
         ours = [f"Shrunk ({asked.scale}), NOT the paper's setting: {told}" for told in ours]
     return [f"The paper's setting: {asked.setting}.", *(f"Ours: {told}" for told in ours)]
@@ -111,16 +113,11 @@ def _counted(runs: Sequence[StoredRun]) -> str:
     return f"{len(runs)} runs; seeds {', '.join(map(str, seeds))}."
 
 
-def _drawn(distances: Sequence[Distance]) -> str:
-    draws = {d.generator: d.draws for d in distances}
-    return "Draws: " + ", ".join(f"{name} {num}" for name, num in draws.items()) + "."
-
-
 def setting_of(runs: Sequence[StoredRun]) -> str:
     """What these runs share, in a sentence; what differs is in the tables' notes."""
     configs = [run.record["config"] for run in runs]
     first = configs[0]
-    recipes = [config["recipes"]["later"] for config in configs]
+    epochs = [(config["recipes"]["first"]["epochs"], config["recipes"]["later"]["epochs"]) for config in configs]
 
     def shared(values: Sequence[object], told: str) -> str:
         return told if all(value == values[0] for value in values) else ""
@@ -129,7 +126,7 @@ def setting_of(runs: Sequence[StoredRun]) -> str:
         f"{first['data']}, {len(first['task_sizes'])} tasks",
         shared([c["memory"] for c in configs], f"memory {first['memory']}"),
         shared([c["backbone"] for c in configs], f"backbone {first['backbone']}"),
-        shared([r["epochs"] for r in recipes], f"{recipes[0]['epochs']} epochs a task"),
+        shared(epochs, f"{' and then '.join(map(str, dict.fromkeys(epochs[0])))} epochs a task"),
         shared([c["protocol"] for c in configs], f"protocol {first['protocol']}"),
         f"seeds {', '.join(map(str, sorted({c['seed'] for c in configs})))}",
         f"class orders {', '.join(map(str, sorted({c['order_seed'] for c in configs})))}",
@@ -173,12 +170,14 @@ def _sections(
     beside = asked.beside if asked else None
     said = _settings(asked, runs) if asked and beside else []
     said += [f"left out, not finished: {title_of(run.record)}, seed {run.record['seed']}" for run in left_out]
-    found = [tables.results(f"Results: {name}", records, beside, said), tables.pairs("Paired with UPCL", records)]
+    found = [tables.results(f"Results: {name}", records, beside, said)]
+    found += [tables.adds(records, asked.adds)] if asked and asked.adds else []
+    found += [table for table in [tables.pairs(records)] if table]
     about = "head: the classifier; nme: nearest mean of exemplars. Click on a column to sort."
     if beside:
         about += " The paper's figures are compared with the head."
-    yield Section("table", "Results", about, tuple(table for table in found if table))
-    if "delta" in shows or "memory" in shows:
+    yield Section("table", "Results", about, tuple(found))
+    if "memory" in shows:
         methods = tables.by_method(records)
         chart = tuple(figures.over_memory(methods))
         table = tables.delta(f"By memory: {name}", records, beside, said)

@@ -18,10 +18,11 @@ from ..summaries import (
     Estimate,
     Figure,
     by_line,
+    conditions_of,
     disagreements,
     estimate,
     paired,
-    protocol_of,
+    recipe_of,
     title_of,
     unequal_orders,
 )
@@ -79,7 +80,9 @@ def runs_note(lines: Mapping[str, Sequence[Record]]) -> str:
     counts = {len(runs) for runs in lines.values()}
     if counts == {1}:
         return "One seed each: no spread is known, and small differences mean nothing."
-    told = "mean ± standard deviation over runs (seeds, class orders), below it the 95 % interval (Student's t)"
+    told = "mean ± standard deviation over runs, below it the 95 % interval (Student's t)"
+    if any(len({run["order_seed"] for run in runs}) > 1 for runs in lines.values()):
+        told += ", each pair of seed and class order counted as a draw of its own"
     return f"{told}; lines with one seed have no spread." if 1 in counts else f"{told}."
 
 
@@ -128,43 +131,69 @@ def _beside(ours: Estimate | None, printed: float | None) -> list[Cell]:
     return [Cell(f"{printed:.2f}", printed), _signed(ours.mean - printed if ours else None)]
 
 
-def pairs(title: str, records: Sequence[Record]) -> Table | None:
-    """Every line against UPCL as it is, under the same protocol, on the same seeds and class orders.
+PAIRED = ("head", "head p", "nme", "nme p")
+PAIRED_NOTE = (
+    "Differences in A_last on the same seed and class order: mean ± deviation, below it the 95 % interval; p: paired t "
+    "test, two-sided, not corrected for the number of lines."
+)
 
-    None where there is nothing to compare.
+
+def pairs(records: Sequence[Record]) -> Table | None:
+    """Every line against UPCL as it is, else against the first line, on the same seeds and class orders.
+
+    Conditions must be equal; recipes may differ, and are told. None where there is nothing to compare.
     """
     lines = by_line(records)
-    rows = []
+    rows, other_recipes = [], []
     for name, runs in lines.items():
         reference = _reference(runs[0], lines)
         if reference is None or reference == name:
             continue
-        cells = [Cell(name, name)]
-        num = 0
-        for reading in READINGS:
-            found = paired(runs, lines[reference], "a_last", reading)
-            cells.append(_cell(found.difference if found else None, "{:+.1f}"))
-            p_value = found.p_value if found else None
-            cells.append(Cell("-") if p_value is None else Cell(f"{p_value:.3f}", p_value))
-            num = max(num, found.difference.num if found else 0)
-        rows.append((*cells, Cell(reference, reference), Cell(str(num), num)))
+        cells, num = _paired(runs, lines[reference])
+        rows.append((Cell(name, name), *cells, Cell(reference, reference), Cell(str(num), num)))
+        if recipe_of(runs[0]) != recipe_of(lines[reference][0]):
+            other_recipes.append(name)
     if not rows:
         return None
-    note = (
-        "A_last minus the reference's on the same seed and class order: mean ± deviation, below it the 95 % interval; "
-        "p: paired t test, two-sided, not corrected for the number of lines."
-    )
-    return Table(title, ("method", "head", "head p", "nme", "nme p", "against", "pairs"), tuple(rows), (note,))
+    told = [f"Trained with another recipe than the line they are compared with: {', '.join(other_recipes)}."]
+    notes = (PAIRED_NOTE, *(told if other_recipes else []))
+    return Table("Paired differences", ("method", *PAIRED, "against", "pairs"), tuple(rows), notes)
+
+
+def _paired(ours: Sequence[Record], theirs: Sequence[Record]) -> tuple[list[Cell], int]:
+    """Cells of the differences in both readings, and the number of pairs."""
+    cells, num = [], 0
+    for reading in READINGS:
+        found = paired(ours, theirs, "a_last", reading)
+        p_value = found.p_value if found else None
+        cells.append(_cell(found.difference if found else None, "{:+.1f}"))
+        cells.append(Cell("-") if p_value is None else Cell(f"{p_value:.3f}", p_value))
+        num = max(num, found.difference.num if found else 0)
+    return cells, num
 
 
 def _reference(record: Record, lines: Mapping[str, Sequence[Record]]) -> str | None:
-    """UPCL with its own options under the protocol of this run."""
-    for name, runs in lines.items():
-        first = runs[0]
+    """UPCL with its own options, else the first line, under the conditions of this run."""
+    alike = {name: runs[0] for name, runs in lines.items() if conditions_of(runs[0]) == conditions_of(record)}
+    for name, first in alike.items():
         own = all(getattr(METHODS["upcl"], key, None) == value for key, value in first["config"]["options"].items())
-        if first["method"] in REFERENCE and own and protocol_of(first) == protocol_of(record):
+        if first["method"] in REFERENCE and own:
             return name
-    return None
+    return next(iter(alike), None)
+
+
+def adds(records: Sequence[Record], parts: Sequence[tuple[str, str, str]]) -> Table:
+    """What a part adds: (its name, the method without it, the method with it)."""
+    methods: dict[str, list[Record]] = {}
+    for record in records:
+        methods.setdefault(record["method"], []).append(record)
+    rows = []
+    for part, without, with_it in parts:
+        if without in methods and with_it in methods:
+            cells, num = _paired(methods[with_it], methods[without])
+            told = f"{title_of(methods[without][0])} to {title_of(methods[with_it][0])}"
+            rows.append((Cell(part, part), Cell(told, told), *cells, Cell(str(num), num)))
+    return Table("What each part adds", ("part", "from and to", *PAIRED, "pairs"), tuple(rows), (PAIRED_NOTE,))
 
 
 def delta(title: str, records: Sequence[Record], beside: Beside | None, said: Sequence[str] = ()) -> Table:
@@ -175,23 +204,26 @@ def delta(title: str, records: Sequence[Record], beside: Beside | None, said: Se
     for memory in memories:
         for figure in ("A_last", "A_avg"):
             columns += [f"M={memory} {figure}", f"M={memory} {figure} paper", f"M={memory} {figure} - paper"]
-        columns += [f"M={memory} Δ_last", f"M={memory} Δ_last paper"] if memory != most else []
+        if memory != most:
+            columns += [f"M={memory} Δ_last", f"M={memory} Δ_last paper", f"M={memory} Δ_last - paper"]
     rows = []
     for name, runs in by_method(records).items():
         cells, whole = [Cell(name, name)], [run for run in runs if run["config"]["memory"] == most]
-        best, best_theirs = _last(whole), beside.theirs(whole[0]) if beside and whole else None
+        best_theirs = beside.theirs(whole[0]) if beside and whole else None
         for memory in memories:
             some = [run for run in runs if run["config"]["memory"] == memory]
             theirs = (beside.theirs(some[0]) if beside and some else None) or (None, None)
             last, average = _last(some), over_runs(some, "a_avg", "head")
             cells += [_cell(last), *_beside(last, theirs[0]), _cell(average), *_beside(average, theirs[1])]
             if memory != most:
-                cells.append(_signed(last.mean - best.mean if last and best else None))
-                known = theirs[0] is not None and best_theirs is not None
-                cells.append(_signed(theirs[0] - best_theirs[0] if known else None))  # type: ignore[operator, index]
+                lost = paired(some, whole, "a_last", "head")
+                printed = theirs[0] - best_theirs[0] if theirs[0] is not None and best_theirs else None
+                cells.append(_cell(lost.difference if lost else None, "{:+.1f}"))
+                cells += _beside(lost.difference if lost else None, printed)
         rows.append(tuple(cells))
     about = (
-        f"Δ_last: A_last minus that with {most} exemplars, recomputed from the columns for the paper too. Head reading."
+        f"Δ_last: A_last minus that with {most} exemplars on the same seed, recomputed from the columns for the paper "
+        "(`upcl audit` lists where it prints others). Head reading."
     )
     notes = [note for note in notes_of(records) if "memory differs" not in note]
     return Table(title, tuple(columns), tuple(rows), (*said, runs_note(by_line(records)), about, *notes))
@@ -221,20 +253,22 @@ def _flat(cell: Cell) -> str:
     return f"{cell.text} ({cell.small})" if cell.small else cell.text
 
 
-def as_csv(table: Table) -> str:
-    """Numbers as numbers: a column for each value, with its deviation and interval where there is one."""
-    spread = [any(row[place].low is not None for row in table.rows) for place in range(len(table.columns))]
-    header, rows = ["table"], [[table.title] for _ in table.rows]
-    for place, (column, wide) in enumerate(zip(table.columns, spread, strict=True)):
-        header += [column, *(f"{column} {part}" for part in ("sd", "low", "high"))] if wide else [column]
-        for row, cells in zip(rows, table.rows, strict=True):
-            cell = cells[place]
-            values = [cell.value, cell.deviation, cell.low, cell.high] if wide else [cell.value]
-            row += ["" if value is None else str(value) for value in values]
+def as_csv(tables: Sequence[Table]) -> str:
+    """Numbers as numbers, a column for each value with its deviation and interval. Tables share one header."""
+    rows = []
+    for table in tables:
+        for cells in table.rows:
+            row: dict[str, Any] = {"table": table.title}
+            for column, cell in zip(table.columns, cells, strict=True):
+                row[column] = cell.value
+                if cell.low is not None:
+                    row |= {f"{column} sd": cell.deviation, f"{column} low": cell.low, f"{column} high": cell.high}
+            rows.append({**row, "notes": " ".join(table.notes)})
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*header, "notes"])
-    writer.writerows([*row, " ".join(table.notes)] for row in rows)
+    header = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "notes"]
+    writer = csv.DictWriter(text, [*header, "notes"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return text.getvalue()
 
 
@@ -290,7 +324,7 @@ def as_json(tables: Sequence[Table]) -> str:
 
 FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
     "md": lambda tables: "\n".join(map(as_markdown, tables)),
-    "csv": lambda tables: "\n".join(map(as_csv, tables)),
+    "csv": as_csv,
     "latex": lambda tables: "\n".join(map(as_latex, tables)),
     "json": as_json,
 }

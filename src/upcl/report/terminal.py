@@ -26,7 +26,7 @@ from ..data import DATASETS
 from ..data.health import Health
 from ..engine import EpochEnd
 from ..evaluate import READINGS
-from ..grid import Estimate, seconds_left
+from ..grid import Estimate, Status, seconds_left
 from ..grid import Progress as GridRow
 from ..methods import MethodClass
 from ..profiling import Trace
@@ -139,17 +139,23 @@ def as_rich(results: Results) -> Table:
     return table
 
 
-def grid_table(rows: Sequence[GridRow], jobs: int) -> Table:
-    """A line for each run: what it does, what came out, when all will be done."""
-    done = sum(row.status.startswith("done") for row in rows)
+URGENCY: tuple[Status, ...] = ("running", "failed", "stopped", "waiting", "done", "done before")
+
+
+def grid_table(rows: Sequence[GridRow], jobs: int, most: int | None = None) -> Table:
+    """A line for each run: what it does, what came out, when all will be done. Of too many, those that matter now."""
+    counts = Counter(row.status for row in rows)
     left = seconds_left(rows, jobs)
-    caption = "" if left is None or done == len(rows) else f"about {timedelta(seconds=round(left))} left"
-    table = Table("run", "status", "share", "time", "A_last\nhead", "A_last\nnme", caption=caption)
-    table.title = f"{done} of {len(rows)} done"
+    table = Table("run", "status", "share", "time", "A_last\nhead", "A_last\nnme")
+    table.title = f"{len(rows)} runs: {', '.join(f'{counts[status]} {status}' for status in URGENCY if counts[status])}"
+    if left and counts["waiting"] + counts["running"]:
+        table.title += f"\nabout {timedelta(seconds=round(left))} left"
+    now = {id(row) for row in sorted(rows, key=lambda row: URGENCY.index(row.status))[:most]}
     for row in rows:
-        figures = both(row.record["a_last"]) if row.record else ["", ""]
-        time = str(timedelta(seconds=round(row.seconds))) if row.seconds else ""
-        table.add_row(escape(row.job.label or row.job.name), row.status, f"{row.share:.0%}", time, *figures)
+        if id(row) in now:
+            figures = both(row.record["a_last"]) if row.record else ["", ""]
+            time = str(timedelta(seconds=round(row.seconds))) if row.seconds else ""
+            table.add_row(escape(row.job.name), row.status, f"{row.share:.0%}", time, *figures)
     return table
 
 
@@ -163,12 +169,12 @@ def live_grid(console: Console, jobs: int) -> Iterator[Callable[[Sequence[GridRo
         def show(rows: Sequence[GridRow]) -> None:
             shown[:] = [rows]
             if console.is_terminal:
-                live.update(grid_table(rows, jobs), refresh=True)
+                live.update(grid_table(rows, jobs, max(1, console.height - 8)), refresh=True)
                 return
             for row in rows:
                 if last.get(row.job.name) != row.status:
                     last[row.job.name] = row.status
-                    console.print(f"{row.job.label or row.job.name}: {row.status}", markup=False, soft_wrap=True)
+                    console.print(f"{row.job.name}: {row.status}", markup=False, soft_wrap=True)
 
         yield show
     if shown:
@@ -190,7 +196,7 @@ def estimate_table(rows: Sequence[GridRow], estimates: Sequence[Estimate | None]
             if estimate is None
             else [str(timedelta(seconds=round(estimate.seconds))), f"{estimate.disk / 1e6:.0f} MB"]
         )
-        table.add_row(escape(row.job.label or row.job.name), row.error or row.status, *told)
+        table.add_row(escape(row.job.name), escape(row.error) or row.status, *told)
     return table
 
 

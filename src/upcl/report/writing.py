@@ -37,6 +37,19 @@ def write_page(content: Content, path: Path) -> Path:
     return path
 
 
+def write(content: Content, kind: str, path: Path) -> list[Path]:
+    """A page, the tables (a file) or the figures (a folder); what was written."""
+    if kind in PICTURES:
+        return list(write_figures(content, path, kind))
+    if path.is_dir():
+        raise UserError(f"{path} is a folder: name a file, such as {path / 'report'}.{kind}")
+    if kind == "html":
+        return [write_page(content, path)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, table_text(content, kind).encode(errors="replace"))
+    return [path]
+
+
 def table_text(content: Content, kind: str) -> str:
     """The tables alone; Markdown begins with the title."""
     title = f"# {content.title}\n\n" if kind == "md" else ""
