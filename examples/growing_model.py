@@ -1,19 +1,27 @@
 """A model that grows: digits arrive as folders of images in three lots, and one file learns them all.
 
-Plain fine-tuning learns the same images in the same way, to see what it forgets.
+Plain fine-tuning learns the same images in the same way, to see what it forgets. Then the grown model names new images,
+as it is, as an ONNX file, and as a service (which need the extras `export` and `serve`).
 
 python examples/growing_model.py [FOLDER]
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
+import threading
+import time
+import urllib.request
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
 import upcl
+from upcl.answers import NOTHING
+from upcl.export import to_onnx
 from upcl.learner import Asked
 
 LOTS = {"first": "0123", "second": "456", "third": "789"}
@@ -47,13 +55,57 @@ def grow(path: Path, root: Path, method: str) -> upcl.Learner:
     return learner
 
 
+def named_by_onnx(path: Path, photos: list[Path]) -> list[str]:
+    """What the exported file says, without upcl: squares of pixels in, confidence of each class out."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path)
+    classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+    pixels = np.stack([np.asarray(Image.open(photo))[..., None] for photo in photos])
+    confidence, _ = session.run(None, {"images": pixels})
+    return [classes[k] for k in confidence.argmax(1)]
+
+
+def named_by_service(learner: upcl.Learner, photo: Path) -> str:
+    """What `upcl serve` answers; curl -F images=@PHOTO asks the same."""
+    import uvicorn
+
+    from upcl.serving.app import make_app
+
+    server = uvicorn.Server(uvicorn.Config(make_app(learner), host="127.0.0.1", port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    head = b'--cut\r\nContent-Disposition: form-data; name="images"; filename="photo.png"\r\n\r\n'
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/predict",
+        head + photo.read_bytes() + b"\r\n--cut--\r\n",
+        {"Content-Type": "multipart/form-data; boundary=cut"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        name: str = json.load(answer)[0]["top"][0]["name"]
+    server.should_exit = True
+    thread.join()
+    return name
+
+
 def main(root: Path) -> float:
     photos = write_photos(root)
     grow(root / "finetune.upcl", root, "finetune")
     learner = grow(root / "digits.upcl", root, "upcl")
     named = learner.predict(photos)
     hits = sum(bool(name == photo.name[0]) for name, photo in zip(named, photos, strict=True))
-    print(f"{hits} of {len(photos)} new images were named right; try: upcl info {learner.path}")
+    refused = sum(bool(name == NOTHING) for name in named)
+    print(f"{hits} of {len(photos)} new images were named right, {refused} as {NOTHING}; try: upcl info {learner.path}")
+    try:
+        to_onnx(learner, root / "digits.onnx")
+        exported, served = named_by_onnx(root / "digits.onnx", photos[:5]), named_by_service(learner, photos[0])
+        print(f"five images show {' '.join(photo.name[0] for photo in photos[:5])}", end="; ")
+        print(f"the ONNX file says {' '.join(exported)}, the service says {served} of the first")
+    except (upcl.UserError, ImportError) as error:
+        print(f"left out: {error}")
     return hits / len(photos)
 
 

@@ -27,6 +27,8 @@ CHECKS = [  # those that ask nothing of how well noise in a few columns is told 
     "check_estimators_nan_inf",
     "check_fit2d_1feature",
     "check_dict_unchanged",
+    "check_dtype_object",
+    "check_classifiers_classes",
 ]
 
 
@@ -64,6 +66,22 @@ def test_digits_grow_from_arrays(tmp_path: Path) -> None:
     assert again.classes_.tolist() == [0, 1, 2]
 
 
-def test_images_that_are_not_square_are_refused() -> None:
+def test_a_stored_model_reads_arrays_as_it_did(tmp_path: Path) -> None:
+    X, y = load_digits(return_X_y=True)  # noqa: N806
+    some = y < 3
+    labels = y[some] * 5  # 0, 5, 10: in the order of numbers, not of words
+    model = GrowingClassifier(str(tmp_path / "m.upcl"), epochs=2).fit(X[some][:150], labels[:150])
+    assert model.classes_.tolist() == [0, 5, 10]
+    sure = model.predict_proba(X[some][150:])
+    assert np.mean(model.classes_[sure.argmax(1)] == labels[150:]) > 0.8
+    stored = GrowingClassifier(str(tmp_path / "m.upcl"))
+    assert np.allclose(stored.predict_proba(X[some][150:] + 0.0), sure)
+    assert np.allclose(stored.predict_proba(X[some][150:].astype(np.uint8)), sure), "whatever the type of the numbers"
+    half = X[some][150:][:, :] / 2
+    assert not np.allclose(stored.predict_proba(half), sure), "the range is the first call's"
+
+
+@pytest.mark.parametrize("shape", [(10, 4, 6), (10, 4, 4, 4), (10, 4, 4, 3, 1)])
+def test_images_that_are_not_square_or_have_other_channels_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="square images"):
-        GrowingClassifier(epochs=1).fit(np.zeros((10, 4, 6), np.uint8), np.arange(10) % 2)
+        GrowingClassifier(epochs=1).fit(np.zeros(shape, np.uint8), np.arange(10) % 2)

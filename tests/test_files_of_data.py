@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from upcl import UserError, load_dataset, run
-from upcl.data.health import examine
+from upcl.data.health import examine, printable
 from upcl.data.options import first_of_each
 from upcl.data.pixels import BrokenImageError, read_image
 from upcl.data.sources import parse_stream
@@ -236,6 +236,20 @@ def test_images_of_all_kinds_are_read(tmp_path: Path) -> None:
     assert read_image(tmp_path / "print.jpg").mode == "RGB"
     image.convert("P").save(tmp_path / "palette.png")
     assert read_image(tmp_path / "palette.png").mode == "RGB"
+
+
+def test_a_class_may_be_named_train_and_hidden_or_other_files_are_no_images(tmp_path: Path) -> None:
+    root = tmp_path / "traffic"
+    for place, label in enumerate(("bus", "car", "train", "test")):
+        for i in range(3):
+            save(root / label / f"{i}.png", noise(10 * place + i))
+    save(root / "bus" / ".thumbnails" / "0.png", noise(99))
+    save(root / "bus" / "._0.png", noise(98))
+    (root / "car" / "notes.heic").write_bytes(b"x")
+    health, good = examine(root)
+    assert sorted({file.label for file in good}) == ["bus", "car", "test", "train"] and len(good) == 12
+    assert any("notes.heic" in note for note in health.notes())
+    assert printable("a\x1b[31mb\nc") == "a\\x1b[31mb\\nc"
 
 
 def test_broken_images_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

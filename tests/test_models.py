@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,11 @@ from upcl.answers import NOTHING
 from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
 from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
-from upcl.learner import Asked, Learner, make_method
+from upcl.data.pixels import read_square
+from upcl.learner import Asked, Learner, _digest, make_method
 from upcl.methods import METHODS, VARIANTS
 from upcl.nets import CosineHead
-from upcl.predicting import square_of
+from upcl.report.terminal import model_tables
 
 QUICK = Asked(epochs=4, backbone="small", memory="4/class", most_lost=None)
 WORDS = ("--epochs", "4", "--backbone", "small", "--memory", "4/class", "--most-lost", "100")
@@ -216,9 +217,107 @@ def test_no_value_of_the_manifest_breaks_more_than_its_own_file(model: Path, tmp
             file.writestr("manifest.json", json.dumps(changed["whole"]))
         try:
             assert len(Learner(path).answers(image)) == 1
+            assert list(model_tables(load(path), path))
         except ModelFileError:
             refused += 1
     assert refused > 50
+
+
+def test_no_file_names_code_to_run(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "payload.py").write_text("raise SystemError('it ran')")
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "x.upcl"
+    with zipfile.ZipFile(model) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            body = old.read(name).replace(b'"method": "upcl"', b'"method": "payload.py:X"')
+            new.writestr(name, body)
+    for words in (("info", str(path)), ("predict", "--model", str(path), "x.png"), ("history", str(path))):
+        done = upcl(*words)
+        assert done.exit_code == 1 and "none of this package's" in done.output
+
+
+def test_hostile_sizes_are_refused_at_once(model: Path, tmp_path: Path) -> None:
+    def changed(change: Callable[[Any], None]) -> Path:
+        path = tmp_path / "x.upcl"
+        with zipfile.ZipFile(model) as old, zipfile.ZipFile(path, "w") as new:
+            for name in old.namelist():
+                body = old.read(name)
+                if name == "manifest.json":
+                    manifest = json.loads(body)
+                    change(manifest)
+                    body = json.dumps(manifest).encode()
+                new.writestr(name, body)
+        return path
+
+    def many_classes(manifest: Any) -> None:
+        state = manifest["states"]["1"]
+        state["growth"], state["classes"] = [20_000], [str(k) for k in range(20_000)]
+
+    def many_images(manifest: Any) -> None:
+        manifest["making"]["size"] = 1024
+        manifest["states"]["1"]["held_out"]["images"] *= 2000
+
+    with pytest.raises(ModelFileError, match="does not fit the network"):
+        load(changed(many_classes))
+    with pytest.raises(ModelFileError, match="more than"):
+        load(changed(many_images))
+
+
+def test_two_processes_do_not_change_one_file_at_once(photos: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.upcl"
+    first = Learner(path).learn(photos / "first", QUICK)
+    second = Learner(path)
+    with first._changing(), pytest.raises(UserError, match="another process"):
+        second.learn(photos / "second", QUICK)
+    first.learn(photos / "second", QUICK)
+    second.forget("kind 0")  # from the file as it is now
+    assert len(load(path).history) == 3 and "kind 5" in Learner(path).classes
+    assert not path.with_name("m.upcl.lock").exists()
+
+
+def test_what_was_learned_from_is_never_held_out(photos: Path, tmp_path: Path) -> None:
+    both = tmp_path / "both"
+    shutil.copytree(photos / "first", both)
+    learner = Learner(tmp_path / "m.upcl").learn(both, QUICK)
+    before = learner.whole().state
+    shutil.copytree(photos / "second", both, dirs_exist_ok=True)
+    for folder in both.iterdir():
+        for extra in sorted(folder.iterdir())[::3]:
+            extra.rename(folder / f"a{extra.name}")  # another order, another split
+    after = learner.learn(both, dataclasses.replace(QUICK, memory="6/class")).whole()
+    assert after.history[-1].more == {}, "none of these images is new"
+    trained = {digest for digests in before.trained.values() for digest in digests}
+    assert not trained & {_digest(image) for image in after.state.held_out.inputs}
+    assert set(after.state.trained) == {f"kind {k}" for k in range(6)}
+    assert after.making.memory == "6/class" and after.written_by == {}
+    assert set(load(tmp_path / "m.upcl").written_by) == {"upcl", "torch"}
+
+
+def test_more_images_beside_a_new_class_are_kept_once(photos: Path, tmp_path: Path) -> None:
+    some, rest = tmp_path / "some", tmp_path / "rest"
+    for folder in (photos / "first").iterdir():
+        files = sorted(folder.iterdir())
+        for part, chosen in ((some, files[:10]), (rest, files[10:])):
+            (part / folder.name).mkdir(parents=True)
+            for file in chosen:
+                shutil.copy(file, part / folder.name)
+    shutil.copytree(photos / "second" / "kind 3", rest / "kind 3")
+    one = tmp_path / "one" / "kind 1"
+    one.mkdir(parents=True)
+    shutil.move(next((rest / "kind 1").iterdir()), one)
+    learner = Learner(tmp_path / "m.upcl").learn(some, QUICK).learn(rest, dataclasses.replace(QUICK, memory="20/class"))
+    kept = [_digest(image) for image in learner.whole().state.exemplars.inputs]
+    assert len(kept) == len(set(kept)) and learner.whole().history[-1].more["kind 0"] > 0
+    learner.learn(one.parent, QUICK)
+    assert learner.whole().history[-1].more == {"kind 1": 1}, "one photo is taken too"
+
+
+def test_confidence_leaves_room_for_what_was_not_seen() -> None:
+    scores, labels = torch.eye(3).repeat(8, 1), torch.arange(3).repeat(8)
+    sure = confidence(scores, fit_temperature(scores, labels)).max(1).values
+    assert 0.9 < sure.min() <= sure.max() < 0.99, "all 24 were right, which proves no 100 %"
+    gone = torch.cat([scores, torch.full((24, 1), -torch.inf)], 1)
+    assert fit_temperature(gone, labels) == pytest.approx(fit_temperature(scores, labels))
 
 
 def test_going_back_and_only_the_newest_states_are_kept(model: Path, tmp_path: Path) -> None:
@@ -274,7 +373,16 @@ def test_every_method_grows_goes_on_and_forgets(method: str, photos: Path, tmp_p
     if isinstance(head, CosineHead):
         rows = {"vectors": head.vectors}
     learned = [value for name, value in rows.items() if value.is_floating_point()]
-    assert learned and all(not value[label].any() for value in learned for label in (1, 4))
+    assert learned and all(len(value[label].unique()) == 1 for value in learned for label in (1, 4)), (
+        "they tell nothing"
+    )
+    learner.learn(photos / "second", asked)
+    assert len(learner.classes) == 5
+    assert all(
+        value.isfinite().all() and value.float().abs().max() < 1e4 for value in learner.whole().state.weights.values()
+    )
+    path = tmp_path / "m.upcl"
+    learner.forget("kind 4")
     answers = Learner(path).answers(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), top=6)
     assert all(sorted(answer.names) == ["kind 0", "kind 2", "kind 3", "kind 5"] for answer in answers)
 
@@ -400,7 +508,7 @@ def test_exports_answer_as_the_model_does(model: Path, photos: Path, tmp_path: P
     assert done.exit_code == 0, done.output
     learner, size = Learner(model), 8
     paths = sorted((photos / "first" / "kind 0").iterdir())[:7]
-    squares = torch.stack([square_of(path, size, 3) for path in paths])
+    squares = torch.stack([torch.from_numpy(read_square(path, size, 3)) for path in paths])
     answers = learner.answers(squares, top=6)
     images = squares.permute(0, 2, 3, 1).contiguous()
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
@@ -416,6 +524,9 @@ def test_exports_answer_as_the_model_does(model: Path, photos: Path, tmp_path: P
             assert near == pytest.approx(answer.familiarity, abs=1e-4)
     props = {p.key: p.value for p in onnx.load(tmp_path / "m.onnx").metadata_props}
     assert json.loads(props["classes"]) == learner.classes and props["size"] == "8"
+    extra = {"upcl.json": ""}
+    torch.export.load(str(tmp_path / "m.pt2"), extra_files=extra)
+    assert json.loads(json.loads(extra["upcl.json"])["classes"]) == learner.classes
 
 
 def test_temperature_makes_confidence_as_large_as_it_is_right() -> None:
@@ -436,6 +547,8 @@ def test_false_alarms_are_measured_on_other_images() -> None:
 
 
 def test_the_example_grows_a_model(tmp_path: Path) -> None:
+    import onnxruntime
+
     path = Path(__file__).parents[1] / "examples" / "growing_model.py"
     spec = importlib.util.spec_from_file_location("growing_model", path)
     assert spec and spec.loader
@@ -447,3 +560,9 @@ def test_the_example_grows_a_model(tmp_path: Path) -> None:
         for name in ("digits.upcl", "finetune.upcl")
     )
     assert first > forgot + 30
+    session = onnxruntime.InferenceSession(str(tmp_path / "digits.onnx"))
+    squares = torch.stack([torch.from_numpy(read_square(path, 8, 1)) for path in sorted((tmp_path / "look").iterdir())])
+    sure, _ = session.run(None, {"images": squares.permute(0, 2, 3, 1).numpy()})
+    learner = Learner(tmp_path / "digits.upcl")
+    ours = learner.reader.confidence(learner.reader.look(squares)).numpy()
+    assert (sure.argmax(1) == ours.argmax(1)).all() and np.abs(sure - ours).max() < 1e-4, "on real images"

@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from click.testing import CliRunner
 from fastapi.testclient import TestClient
 from PIL import Image
 from starlette.types import Message
 
+from upcl.cli import main
+from upcl.data.pixels import read_square
 from upcl.learner import Learner
-from upcl.predicting import square_of
-from upcl.serving.app import MOST_BYTES, MOST_IMAGES, make_app
+from upcl.serving.app import AT_ONCE, MOST_BYTES, MOST_IMAGES, Service, is_this_machine, make_app
 
 from .browser import browser, needs_chromium, requested
 from .test_models import model, photos
@@ -30,12 +33,13 @@ from .test_page import wait_for
 
 __all__ = ["model", "photos"]
 pytestmark = pytest.mark.filterwarnings("ignore")
+HERE = "http://127.0.0.1"
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>window.evil = 1</script></svg>'
 
 
 @pytest.fixture(scope="module")
 def client(model: Path) -> TestClient:
-    return TestClient(make_app(Learner(model)))
+    return TestClient(make_app(Learner(model)), base_url=HERE)
 
 
 def bomb() -> bytes:
@@ -52,7 +56,7 @@ def sent(client: TestClient, *contents: tuple[str, bytes], **headers: str) -> An
 def test_answers_are_the_models(client: TestClient, model: Path, photos: Path) -> None:
     path = photos / "first" / "kind 0" / "3.png"
     (answer,) = sent(client, ("a.png", path.read_bytes())).json()
-    (ours,) = Learner(model).answers(square_of(path, 8, 3)[None])
+    (ours,) = Learner(model).answers(torch.from_numpy(read_square(path, 8, 3))[None])
     assert answer["name"] == ours.name and answer["known"] == ours.known
     assert [guess["name"] for guess in answer["top"]] == list(ours.names)
     assert [guess["confidence"] for guess in answer["top"]] == pytest.approx(list(ours.confidence), abs=1e-5)
@@ -120,6 +124,56 @@ def test_a_token_is_asked_for(model: Path, photos: Path) -> None:
     assert guarded.get("/api/model").status_code == 401
     assert sent(guarded, image, Authorization="Bearer wrong").status_code == 401
     assert sent(guarded, image, Authorization="Bearer secret").status_code == 200
+    assert sent(guarded, image, Authorization="bearer secret").status_code == 200, "schemes have no case"
+    strange = guarded.get("/api/model", headers={b"Authorization": "Bearer \u00e9".encode("latin-1")})
+    assert strange.status_code == 401
+    told = guarded.get("/openapi.json").json()
+    assert told["components"]["securitySchemes"] and {"401", "413", "503"} <= set(
+        told["paths"]["/api/predict"]["post"]["responses"]
+    )
+
+
+def test_without_a_token_only_this_machine_may_call(model: Path) -> None:
+    app = make_app(Learner(model))
+    for host, wanted in (("http://[::1]", 200), ("http://localhost", 200), ("http://evil.example", 403)):
+        assert TestClient(app, base_url=host).get("/api/model").status_code == wanted
+    assert [TestClient(app).head(path).status_code for path in ("/", "/health")] == [200, 200]
+    assert [is_this_machine(host) for host in ("127.0.0.1", "127.1", "::1", "0.0.0.0", "x")] == [
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_elsewhere_a_token_is_made_up_also_for_an_empty_one(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = []
+    monkeypatch.setattr("uvicorn.run", lambda app, **_: served.append(app))
+    done = CliRunner().invoke(main, ["serve", str(model), "--host", "0.0.0.0", "--token", ""])
+    assert done.exit_code == 0 and "token for callers: " in done.output
+    assert TestClient(served[0], base_url=HERE).get("/api/model").status_code == 401
+    local = CliRunner().invoke(main, ["serve", str(model), "--host", "::1"])
+    assert "open http://[::1]:8000/" in local.output and "token" not in local.output
+
+
+def test_who_gives_up_keeps_the_turn_until_the_work_is_done(model: Path, photos: Path) -> None:
+    service = Service(Learner(model))
+    inside, most = [0], [0]
+    real = service._name
+
+    def slow(contents: list[tuple[str, bytes]], top: int) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.05)
+        inside[0] -= 1
+        return real(contents, top)
+
+    service._name = slow  # type: ignore[method-assign]
+    content = ("a.png", (photos / "first" / "kind 0" / "3.png").read_bytes())
+    with ThreadPoolExecutor(8) as pool:
+        assert all(list(pool.map(lambda _: service.name([content], 1), range(8))))
+    assert most[0] <= AT_ONCE
 
 
 @pytest.fixture(scope="module")
@@ -174,10 +228,12 @@ def test_the_page_names_what_is_dropped_on_it(address: str, photos: Path, tmp_pa
         answer = wait_for(lambda: driver.find_elements("css selector", ".answer .bar"))
         assert "kind" in answer[0].text
         assert len(driver.find_elements("css selector", ".near img")) == 3
-        driver.execute_script(DROP, "x.svg", "image/svg+xml", base64.b64encode(SVG).decode())
-        wait_for(lambda: driver.find_elements("css selector", ".answer .error"))
+        bad = (("x.svg", "image/svg+xml", SVG), ("words.jpg", "image/jpeg", b"words"), ("b.png", "image/png", bomb()))
+        for num, (name, kind, content) in enumerate(bad, 1):
+            driver.execute_script(DROP, name, kind, base64.b64encode(content).decode())
+            wait_for(lambda num=num: len(driver.find_elements("css selector", ".answer .error")) == num)  # type: ignore[misc]
         driver.find_element("css selector", "#file").send_keys(str(path))
-        wait_for(lambda: len(driver.find_elements("css selector", ".answer")) == 3)
+        wait_for(lambda: len(driver.find_elements("css selector", ".answer .bar")) > len(answer))
         assert driver.execute_script("return window.evil") is None
         assert [entry for entry in driver.get_log("browser") if "favicon" not in entry["message"]] == []
         assert all(url.startswith(address) for url in requested(driver))

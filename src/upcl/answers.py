@@ -57,19 +57,19 @@ class Reader:
         self.exemplars = F.normalize(features).cpu()
         self.means = class_means(features, labels.to(device), len(state.classes))
         self.gone = torch.tensor([name is None for name in state.classes], device=device)
+        self.missing = self.gone | (self.means.norm(dim=1) == 0)  # classes without exemplars
 
     @torch.no_grad()
     def look(self, images: Tensor) -> Seen:
         """At uint8 images (N x C x size x size)."""
         features = self.method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))
         unit = F.normalize(features)
-        cosines = unit @ self.means.T
+        cosines = (unit @ self.means.T).masked_fill(self.missing, -1.0)
         scores = {"head": self.method.scores(features), "nme": cosines}
-        missing = self.gone | (self.means.norm(dim=1) == 0)
         return Seen(
             unit=unit.cpu(),
             scores={name: value.masked_fill(self.gone, -torch.inf).cpu() for name, value in scores.items()},
-            familiarity=cosines.masked_fill(missing, -1.0).max(1).values.cpu(),
+            familiarity=cosines.max(1).values.cpu(),
         )
 
     def confidence(self, seen: Seen) -> Tensor:
@@ -105,10 +105,11 @@ def judge(method: Method[Any], state: State) -> Judgement:
     if not len(held):
         empty = torch.empty(0)
         return Judgement("head", calibrate(torch.empty(0, 1), empty.long(), empty), {}, {})
-    seen = Reader(method, state).look(held.inputs)
+    reader = Reader(method, state)
+    seen = reader.look(held.inputs)
     right = {name: scores.argmax(1) == held.labels for name, scores in seen.scores.items()}
     accuracy = {name: 100 * float(hits.float().mean()) for name, hits in right.items()}
-    reading = max(READINGS, key=lambda name: accuracy[name])
+    reading = "head" if bool(reader.missing.all()) else max(READINGS, key=lambda name: accuracy[name])
     by_class: dict[str, float | None] = {}
     for label, name in enumerate(state.classes):
         mine = held.labels == label

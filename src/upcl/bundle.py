@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import os
+import re
 import zipfile
-import zlib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import safetensors
 import safetensors.torch
 import torch
 from PIL import Image
-from pydantic import PositiveInt, TypeAdapter
+from pydantic import NonNegativeInt, PositiveInt, TypeAdapter
 from torch import Tensor
 
 from .calibration import Calibration
@@ -28,7 +28,7 @@ from .files import partial_name
 
 FORMAT, VERSION = "upcl-model", 1
 KEPT_STATES = 10  # of the newest steps; older ones stay in the history only
-MOST_BYTES = 8 * 2**30
+MOST_BYTES = 4 * 2**30  # of a file, and of its images when they are decoded
 MOST_PIXELS = 1024  # on a side
 
 
@@ -57,7 +57,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """The model after one step. `classes` has None where a class was forgotten: its place stays, its name does not."""
+    """The model after one step. `classes` has None where a class was forgotten: its place stays, its name does not.
+
+    `trained` has short digests of the images that were learned from, by class: none of them is ever held out.
+    """
 
     weights: dict[str, Tensor]
     growth: tuple[int, ...]
@@ -66,6 +69,16 @@ class State:
     held_out: Samples
     reading: str
     calibration: Calibration
+    trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """What a model that learns from arrays (`GrowingClassifier`) must know: the range of values, the labels' type."""
+
+    low: float
+    high: float
+    labels: str
 
 
 @dataclass(frozen=True)
@@ -83,6 +96,7 @@ class Making:
     seed: int = 0
     pretrained: str = ""
     frozen: bool = False
+    arrays: Arrays | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +106,7 @@ class Bundle:
     making: Making
     history: tuple[Step, ...]
     states: dict[int, State]
+    written_by: dict[str, str] = field(default_factory=dict)
 
     @property
     def state(self) -> State:
@@ -128,11 +143,12 @@ class _StoredState:
     held_out: _StoredImages
     reading: Literal["head", "nme"]
     calibration: Calibration
+    trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 _MAKING = TypeAdapter(Making)
 _HISTORY = TypeAdapter(tuple[Step, ...])
-_STATES = TypeAdapter(dict[int, _StoredState])
+_STATES = TypeAdapter(dict[NonNegativeInt, _StoredState])
 
 
 def _png(image: Tensor) -> bytes:
@@ -177,7 +193,7 @@ def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
     states = {}
     for number, state in bundle.states.items():
         weights = safetensors.torch.save({name: value.contiguous() for name, value in state.weights.items()})
-        file.writestr(f"weights/{number}.safetensors", weights)
+        file.writestr(f"weights/{number}.safetensors", weights, zipfile.ZIP_STORED)  # they hardly shrink
         states[str(number)] = {
             "weights_sha256": hashlib.sha256(weights).hexdigest(),
             "growth": state.growth,
@@ -186,6 +202,7 @@ def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
             "held_out": keep(state.held_out),
             "reading": state.reading,
             "calibration": asdict(state.calibration),
+            "trained": state.trained,
         }
     manifest = {
         "format": FORMAT,
@@ -198,21 +215,6 @@ def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
     file.writestr("manifest.json", json.dumps(manifest, indent=1, allow_nan=False))
 
 
-_DAMAGE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    zlib.error,
-    safetensors.SafetensorError,
-    Image.DecompressionBombError,
-)
-
-
 def load(path: Path) -> Bundle:
     """Read a model; whatever is not exactly one is refused with the reason."""
     if not path.is_file():
@@ -222,7 +224,9 @@ def load(path: Path) -> Bundle:
             return _read(path, file)
     except zipfile.BadZipFile as error:
         raise ModelFileError(f"{path} is not a model of upcl, or is damaged: {error}") from None
-    except _DAMAGE as error:
+    except ModelFileError:
+        raise
+    except Exception as error:  # a file from anywhere can break its readers in many ways
         raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
 
 
@@ -244,29 +248,40 @@ def _read(path: Path, file: zipfile.ZipFile) -> Bundle:
         raise ValueError(f"images of {making.size} pixels and {making.channels} channels")
     if not len(making.mean) == len(making.std) == making.channels or not all(0 < value < 1e3 for value in making.std):
         raise ValueError("its mean and deviation do not fit its images")
+    if not re.fullmatch(r"[a-z0-9+]+", making.method):
+        raise ValueError("its method is none of this package's")  # nor code to be run
     history = _HISTORY.validate_python(manifest["history"])
     stored = _STATES.validate_python(manifest["states"])
+    images = sum(len(about.exemplars.images) + len(about.held_out.images) for about in stored.values())
+    if images * making.channels * making.size**2 > MOST_BYTES:
+        raise ValueError(f"its images would take more than {MOST_BYTES:,} bytes")
     states = {number: _state(file, number, about, making) for number, about in stored.items()}
     if not states or max(states) >= len(history):
         raise ModelFileError(f"{path} is damaged: its states and its history do not fit")
-    return Bundle(making, history, states)
+    return Bundle(making, history, states, {key: str(value) for key, value in manifest["written_by"].items()})
 
 
 def _state(file: zipfile.ZipFile, number: int, about: _StoredState, making: Making) -> State:
     content = file.read(f"weights/{number}.safetensors")
     if hashlib.sha256(content).hexdigest() != about.weights_sha256:
         raise ValueError("the weights do not match their digest")
-    num_classes = len(about.classes)
-    if sum(about.growth) != num_classes:
+    weights, num_classes = safetensors.torch.load(content), len(about.classes)
+    rows = sum(len(value) for name, value in weights.items() if name.startswith("head.") and value.ndim)
+    if sum(about.growth) != num_classes or num_classes > rows:
         raise ValueError("the number of classes does not fit the network")
+    if not any(about.classes):
+        raise ValueError("it knows no class")
+    if about.calibration.temperature <= 0 or not all(map(math.isfinite, astuple(about.calibration))):
+        raise ValueError("its calibration is none")
     return State(
-        weights=safetensors.torch.load(content),
+        weights=weights,
         growth=about.growth,
         classes=about.classes,
         exemplars=_images(file, about.exemplars, making, num_classes),
         held_out=_images(file, about.held_out, making, num_classes),
         reading=about.reading,
         calibration=about.calibration,
+        trained=about.trained,
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 import tempfile
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,20 +18,28 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from .learner import EPOCHS, HELD_OUT, Asked, Learner
+from .bundle import Arrays
+from .learner import EPOCHS, HELD_OUT, Asked, Learner, NothingNewError
+
+LABELS: dict[str, Callable[[str], Any]] = {  # from a class's name back to its label, by the kind of an array's type
+    "b": {"True": True, "False": False}.__getitem__,
+    "i": int,
+    "u": int,
+    "f": float,
+    "U": str,
+}
 
 
 class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns images in arrays; `partial_fit` adds classes, and needs no list of them in advance.
 
     `X` is N x size x size (grey) or N x size x size x 3, of any number type; rows of numbers (N x features) are laid
-    out as grey squares. uint8 is taken as it is, other types are scaled by the range of the first call. With a
-    `path` the model is kept in that file and can be used by every `upcl` command.
+    out as grey squares. uint8 is taken as it is, other types are scaled by the range of the first call, which the model
+    keeps. With a `path` the model is kept in that file and can be used by every `upcl` command.
     """
 
     learner_: Learner
     classes_: np.ndarray
-    range_: tuple[float, float]
 
     def __init__(
         self,
@@ -50,8 +60,7 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> GrowingClassifier:  # noqa: N803
         """Learn from the beginning."""
-        for name in ("learner_", "range_"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("learner_", None)
         return self._learn(X, y, anew=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> GrowingClassifier:  # noqa: ARG002, N803
@@ -60,29 +69,34 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, *, anew: bool) -> GrowingClassifier:  # noqa: N803
         first = not hasattr(self, "learner_")
-        X, y = validate_data(self, X, y, reset=first, allow_nd=True, dtype=None)  # noqa: N806
+        X, y = validate_data(self, X, y, reset=first, allow_nd=True)  # noqa: N806
         check_classification_targets(y)
         if first:
-            self._begin(X, anew=anew)
-        labels = self._read_labels(y)
+            self._open(anew=anew)
+        if y.dtype.kind not in LABELS:
+            y = y.astype(str)
+        arrays = self._arrays or Arrays(*_range(X), labels=y.dtype.kind)
+        if self.learner_.classes and arrays.labels != y.dtype.kind:
+            known = ", ".join(self.learner_.classes[:5])
+            raise ValueError(f"{self.learner_.path} knows classes ({known}) that are no labels of the kind of y")
         held = _held_out(y)
-        images, names = self._images(X), [str(label) for label in y.tolist()]
+        images, names = _images(X, arrays), [str(label) for label in y.tolist()]
         train, kept = np.flatnonzero(~held), np.flatnonzero(held)
-        wanted: dict[str, Any] = {"memory": self.memory, "epochs": self.epochs, "most_lost": None}
+        wanted: dict[str, Any] = {"memory": self.memory, "epochs": self.epochs, "most_lost": None, "arrays": arrays}
         if not self.learner_.classes:
             wanted |= {"method": self.method, "backbone": self.backbone or "small"}
-        self.learner_.learn_arrays(
-            images[torch.from_numpy(train)],
-            [names[k] for k in train],
-            images[torch.from_numpy(kept)],
-            [names[k] for k in kept],
-            Asked(**wanted),
-        )
-        self.classes_ = np.array([labels[name] for name in self.learner_.classes])
+        with contextlib.suppress(NothingNewError):
+            self.learner_.learn_arrays(
+                images[torch.from_numpy(train)],
+                [names[k] for k in train],
+                images[torch.from_numpy(kept)],
+                [names[k] for k in kept],
+                Asked(**wanted),
+            )
+        self._name_classes()
         return self
 
-    def _begin(self, X: np.ndarray, *, anew: bool) -> None:  # noqa: N803
-        self.range_ = (0.0, 255.0) if X.dtype == np.uint8 else (float(np.min(X)), float(np.max(X)))
+    def _open(self, *, anew: bool) -> None:
         path = Path(self.path) if self.path else Path(tempfile.mkdtemp(prefix="upcl-")) / "model.upcl"
         if not self.path:
             weakref.finalize(self, shutil.rmtree, path.parent, ignore_errors=True)
@@ -90,44 +104,57 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if anew:
             self.learner_.bundle = None  # the file stays whole until the new model is
 
-    def _read_labels(self, y: np.ndarray) -> dict[str, Any]:
-        """The labels of all classes by their names: those of `y`, and what a file knows in their kind."""
-        kind = {"True": True, "False": False}.__getitem__ if y.dtype == bool else y.dtype.type
-        try:
-            known = {name: kind(name) for name in self.learner_.classes}
-        except (ValueError, KeyError):
-            names = ", ".join(self.learner_.classes[:5])
-            raise ValueError(
-                f"{self.learner_.path} knows classes ({names}) that are no labels of the kind of y"
-            ) from None
-        return {**known, **dict(zip(map(str, y.tolist()), y, strict=True))}
+    @property
+    def _arrays(self) -> Arrays | None:
+        """How arrays are read, once that is settled; a model that learned photos has plain names and 0 to 255."""
+        bundle = self.learner_.bundle
+        return bundle.making.arrays or Arrays(0, 255, "U") if bundle else None
 
-    def _images(self, X: np.ndarray) -> Tensor:  # noqa: N803
-        """uint8, N x channels x size x size."""
-        if X.ndim == 2:
-            side = math.ceil(math.sqrt(X.shape[1]))
-            X = np.pad(X, ((0, 0), (0, side * side - X.shape[1])), constant_values=self.range_[0])  # noqa: N806
-            X = X.reshape(len(X), side, side)  # noqa: N806
-        if X.shape[1] != X.shape[2] or X.ndim > 4:
-            raise ValueError(f"X must hold square images, N x size x size or N x size x size x 3; got {X.shape}")
-        low, high = self.range_
-        scaled = X if X.dtype == np.uint8 else np.clip((X - low) / max(high - low, 1e-12), 0, 1) * 255
-        pixels = torch.from_numpy(np.ascontiguousarray(np.rint(scaled).astype(np.uint8)))
-        return pixels[:, None] if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2).contiguous()
+    def _name_classes(self) -> None:
+        """`classes_` in the order of scikit-learn, and the columns of our scores that they are."""
+        assert self._arrays
+        kind = LABELS[self._arrays.labels]
+        self.classes_ = np.unique([kind(name) for name in self.learner_.classes])
+        place = {kind(name): k for k, name in enumerate(self.learner_.reader.state.classes) if name is not None}
+        self._columns = [place[label] for label in self.classes_.tolist()]
+
+    def _ready(self) -> None:
+        """A model that was stored by an earlier process needs no fit."""
+        if not hasattr(self, "classes_") and self.path and Path(self.path).exists():
+            self._open(anew=False)
+            self._name_classes()
+        check_is_fitted(self, "classes_")
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
         """Calibrated confidence, a column for each of `classes_`."""
-        check_is_fitted(self, "classes_")
-        X = validate_data(self, X, reset=False, allow_nd=True, dtype=None)  # noqa: N806
+        self._ready()
+        X = validate_data(self, X, reset=not hasattr(self, "n_features_in_"), allow_nd=True)  # noqa: N806
         reader = self.learner_.reader
-        kept = [place for place, name in enumerate(reader.state.classes) if name is not None]
-        return reader.confidence(reader.look(self._images(X)))[:, kept].numpy()
+        assert self._arrays
+        return reader.confidence(reader.look(_images(X, self._arrays)))[:, self._columns].numpy()
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The likeliest label of each image."""
         sure = self.predict_proba(X)
         labels: np.ndarray = self.classes_[sure.argmax(1)]
         return labels
+
+
+def _range(X: np.ndarray) -> tuple[float, float]:  # noqa: N803
+    return (0.0, 255.0) if X.dtype == np.uint8 else (float(np.min(X)), float(np.max(X)))
+
+
+def _images(X: np.ndarray, arrays: Arrays) -> Tensor:  # noqa: N803
+    """uint8, N x channels x size x size."""
+    if X.ndim == 2:
+        side = math.ceil(math.sqrt(X.shape[1]))
+        X = np.pad(X, ((0, 0), (0, side * side - X.shape[1])), constant_values=arrays.low)  # noqa: N806
+        X = X.reshape(len(X), side, side)  # noqa: N806
+    if X.ndim not in (3, 4) or X.shape[1] != X.shape[2] or X.shape[3:] not in ((), (1,), (3,)):
+        raise ValueError(f"X must hold square images, N x size x size or N x size x size x 3; got {X.shape}")
+    scaled = np.clip((X - arrays.low) / max(arrays.high - arrays.low, 1e-12), 0, 1) * 255
+    pixels = torch.from_numpy(np.ascontiguousarray(np.rint(scaled).astype(np.uint8)))
+    return pixels[:, None] if pixels.ndim == 3 else pixels.permute(0, 3, 1, 2).contiguous()
 
 
 def _held_out(y: np.ndarray) -> np.ndarray:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -26,6 +30,7 @@ class Answering(nn.Module):
     std: Tensor
     means: Tensor
     kept: Tensor
+    missing: Tensor
 
     def __init__(self, learner: Learner) -> None:
         super().__init__()
@@ -36,13 +41,14 @@ class Answering(nn.Module):
         kept = [label for label, name in enumerate(state.classes) if name is not None]
         self.register_buffer("kept", torch.tensor(kept))
         self.register_buffer("means", reader.means[kept].cpu())
+        self.register_buffer("missing", reader.missing[kept].cpu())
         self.register_buffer("mean", torch.tensor(making.mean)[:, None, None])
         self.register_buffer("std", torch.tensor(making.std)[:, None, None])
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         inputs = (images.permute(0, 3, 1, 2).float() / 255 - self.mean) / self.std
         features = self.net.features(inputs)
-        cosines = F.normalize(features) @ self.means.T
+        cosines = (F.normalize(features) @ self.means.T).masked_fill(self.missing, -1.0)
         scores = self.net.classify(features)[:, self.kept] if self.by_head else cosines
         return (scores / self.temperature).softmax(1), cosines.max(1).values
 
@@ -57,17 +63,44 @@ def prepared(learner: Learner) -> tuple[Answering, Tensor]:
     return Answering(learner).eval(), example
 
 
+def _told(learner: Learner) -> dict[str, str]:
+    """What goes with the graph: names, and how to make its squares."""
+    making, state = learner.whole().making, learner.whole().state
+    return {
+        "classes": json.dumps(learner.classes),
+        "size": str(making.size),
+        "channels": "RGB" if making.channels == 3 else "grey",
+        "preparation": "turn by EXIF, scale the shorter side to size, cut the middle square; uint8; the rest is inside",
+        "threshold": repr(state.calibration.threshold),
+    }
+
+
 def to_torch(learner: Learner, path: Path) -> None:
-    """`torch.export.load(path).module()(images)` answers."""
+    """`torch.export.load(path).module()(images)` answers; names are in its extra file upcl.json."""
     model, example = prepared(learner)
     batch = torch.export.Dim("batch", min=1, max=4096)
-    program = torch.export.export(model, (example,), dynamic_shapes={"images": {0: batch}})
+    with _without_chatter():
+        program = torch.export.export(model, (example,), dynamic_shapes={"images": {0: batch}})
     partial = partial_name(path)
     try:
-        torch.export.save(program, str(partial) + ".pt2")
+        torch.export.save(program, str(partial) + ".pt2", extra_files={"upcl.json": json.dumps(_told(learner))})
         Path(str(partial) + ".pt2").replace(path)
     finally:
         Path(str(partial) + ".pt2").unlink(missing_ok=True)
+
+
+@contextmanager
+def _without_chatter() -> Iterator[None]:
+    """Not for users: what torch's exporter says of its own deprecations and of packages that it could use."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logger.setLevel(before)
 
 
 def to_onnx(learner: Learner, path: Path) -> None:
@@ -77,27 +110,20 @@ def to_onnx(learner: Learner, path: Path) -> None:
     import onnx
 
     model, example = prepared(learner)
-    program = torch.onnx.export(
-        model,
-        (example,),
-        dynamo=True,
-        opset_version=OPSET,
-        input_names=["images"],
-        output_names=["confidence", "familiarity"],
-        dynamic_shapes={"images": {0: torch.export.Dim("batch", min=1, max=4096)}},
-        verbose=False,
-    )
+    with _without_chatter():
+        program = torch.onnx.export(
+            model,
+            (example,),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=["images"],
+            output_names=["confidence", "familiarity"],
+            dynamic_shapes={"images": {0: torch.export.Dim("batch", min=1, max=4096)}},
+            verbose=False,
+        )
     assert program is not None
     graph = program.model_proto
-    making, state = learner.whole().making, learner.whole().state
-    told = {
-        "classes": json.dumps(learner.classes),
-        "size": str(making.size),
-        "channels": "RGB" if making.channels == 3 else "grey",
-        "preparation": "turn by EXIF, scale the shorter side to size, cut the middle square; uint8; the rest is inside",
-        "threshold": repr(state.calibration.threshold),
-    }
-    onnx.helper.set_model_props(graph, told)
+    onnx.helper.set_model_props(graph, _told(learner))
     partial = partial_name(path)
     try:
         onnx.save(graph, str(partial))

@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,19 +15,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from .answers import Answer, Reader, judge
-from .bundle import Bundle, Making, ModelFileError, State, Step, load, save
+from .bundle import Arrays, Bundle, Making, ModelFileError, State, Step, load, save
 from .calibration import calibrate
-from .config import changed_recipes, fields_of, find_method, method_options, split_options
+from .config import changed_recipes, check, fields_of, find_method, method_options, split_options
 from .core import Recipes, Samples, Task
 from .data import Transform
 from .data.augment import Flip, PadCrop, RandomResizedCrop
 from .data.datasets import statistics
 from .data.folders import SCALE, hold_out
-from .data.health import ImageFile, examine
-from .data.pixels import decode
+from .data.health import ImageFile, examine, readable
+from .data.pixels import decode_now
+from .data.tiny import IMAGENET_MEAN, IMAGENET_STD
 from .engine import EpochEnd, choose_device
 from .errors import UserError
 from .folder import RunFolder
@@ -45,7 +48,13 @@ MEMORY = "20/class"
 PROJECTOR = 256  # dimensions, where the backbone stands still
 MOST_LOST = 20.0  # points that old classes may lose in one step
 PRETRAINED_SIZE = 224  # pixels that pretrained networks are used to
+PRETRAINED_LR = 0.01  # gentler than from the beginning
+MEASURED = 2000  # images, for mean and deviation
 LARGEST_OWN = 64  # pixels that images are brought to where nothing else is said
+
+
+class NothingNewError(UserError):
+    """All images that were given are known."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,8 @@ class Asked:
     size: int | None = None
     frozen: bool = False
     epochs: int = EPOCHS
-    device: str = "auto"
     most_lost: float | None = MOST_LOST
+    arrays: Arrays | None = None
 
 
 @dataclass(frozen=True)
@@ -97,8 +106,27 @@ class Learner:
     def __init__(self, path: str | Path, *, device: str = "auto") -> None:
         self.path, self.device = Path(path), choose_device(device)
         self.bundle: Bundle | None = load(self.path) if self.path.exists() else None
-        self._reader: Reader | None = None
         self.notes: list[str] = []  # on the last folder
+        self._reader: Reader | None = None
+        self._stamp = _stamp(self.path)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Alone with the file, as it is now, whoever wrote it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{self.path}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise UserError(f"{self.path} is being changed by another process: wait until it is done") from None
+        try:
+            if self._stamp != _stamp(self.path):
+                self.bundle, self._reader = load(self.path) if self.path.exists() else None, None
+            yield
+        finally:
+            self._stamp = _stamp(self.path)
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
 
     @property
     def classes(self) -> list[str]:
@@ -116,14 +144,20 @@ class Learner:
         """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done."""
         health, good = examine(Path(folder))
         self.notes = list(health.notes())
-        if not good:
-            raise UserError(f"no image in {folder} can be read, such as {health.broken[0][0]}: {health.broken[0][1]}")
         train_files, held_files = _split(good)
-        size, channels = self._shape(asked, good)
-        train, held = (_decoded(files, size, channels, Path(folder).name) for files in (train_files, held_files))
-        return self.learn_arrays(
-            train, [f.label for f in train_files], held, [f.label for f in held_files], asked, watch
-        )
+        if not train_files:
+            path, reason = health.broken[0] if health.broken else (readable(folder), "it has none to learn from")
+            raise UserError(f"no image to learn from in {readable(folder)} can be read, such as {path}: {reason}")
+        if strange := sorted({f.label for f in held_files} - {f.label for f in train_files} - set(self.classes)):
+            self.notes.append(f"classes of the test part without images to learn from were left out: {strange[0]}, ...")
+        with self._changing():
+            size, channels = self._shape(asked, good)
+            train, held = (
+                decode_now([file.path for file in files], size, channels, Path(folder).name)
+                for files in (train_files, held_files)
+            )
+            names = [file.label for file in train_files], [file.label for file in held_files]
+            return self._learn(train, names[0], held, names[1], asked, watch)
 
     def learn_arrays(
         self,
@@ -135,6 +169,18 @@ class Learner:
         watch: Watch | None = None,
     ) -> Learner:
         """The same with uint8 images (N x C x H x W) and a name for each."""
+        with self._changing():
+            return self._learn(train, train_names, held, held_names, asked, watch)
+
+    def _learn(
+        self,
+        train: Tensor,
+        train_names: Sequence[str],
+        held: Tensor,
+        held_names: Sequence[str],
+        asked: Asked,
+        watch: Watch | None,
+    ) -> Learner:
         making = self._making(asked, train)
         with isolated():
             lesson = _Lesson(self, making, asked)
@@ -161,15 +207,17 @@ class Learner:
 
     def _making(self, asked: Asked, train: Tensor) -> Making:
         options = split_options(asked.options)["method"]
-        if asked.memory and not Budget.parse(asked.memory).amount:
+        if asked.memory and not Budget.parse(asked.memory).slots(1, train[0].numel()):
             raise UserError(f"--memory {asked.memory} keeps no image, so old classes would be forgotten: say {MEMORY}")
         if self.bundle:
             made = self.bundle.making
-            wanted = {**options, "method": asked.method, "backbone": asked.backbone}
+            method = method_of(made.method)
+            checked = check(method, options, f"option of {method.name}")
+            wanted = {**checked, "method": asked.method, "backbone": asked.backbone}
             has = {**made.options, "method": made.method, "backbone": made.backbone}
             for name, value in wanted.items():
-                if value is not None and str(value) not in (str(has.get(name)), made.pretrained):
-                    raise UserError(f"{self.path} was made with {name} {has.get(name)}: that cannot change")
+                if value is not None and value not in (has[name], made.pretrained):
+                    raise UserError(f"{self.path} was made with {name} {has[name]}: that cannot change")
             return dataclasses.replace(made, memory=asked.memory or made.memory, frozen=made.frozen or asked.frozen)
         name = asked.method or "upcl"
         method = method_of(name)
@@ -181,12 +229,13 @@ class Learner:
                 f"{method.title} with these options must know the number of classes in advance, so it cannot grow from "
                 "folders: choose upcl, icarl, wa, ..."
             )
-        mean, std = statistics([train])
+        mean, std = statistics(train[:: max(1, len(train) // MEASURED)].split(64))
         backbone = asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7")
         pretrained = ""
         if is_file(asked.backbone):
             pretrained = str(asked.backbone)
             backbone = backbone_of(read_weights(Path(pretrained)), Path(pretrained))
+            mean, std = IMAGENET_MEAN, IMAGENET_STD  # what such weights were learned with
         return Making(
             method=name,
             options=options,
@@ -198,6 +247,7 @@ class Learner:
             memory=asked.memory or MEMORY,
             pretrained=pretrained,
             frozen=asked.frozen,
+            arrays=asked.arrays,
         )
 
     # looking
@@ -227,23 +277,29 @@ class Learner:
     def predict(self, images: Sequence[str | Path]) -> np.ndarray:
         """A name for each image file; `none of these` for what is unlike anything learned."""
         making = self.whole().making
-        decoded = decode([Path(path) for path in images], making.size, making.channels, "images")
+        decoded = decode_now([Path(path) for path in images], making.size, making.channels, "images")
         return np.array([answer.name for answer in self.answers(decoded)])
 
     # changing
 
     def rollback(self, step: int) -> Learner:
         """Return to the state after an earlier step; what came later is gone from the file."""
-        bundle = self.whole()
-        if step not in bundle.states:
-            kept = ", ".join(map(str, sorted(bundle.states)))
-            raise UserError(f"step {step} is not kept in {self.path}: choose from {kept}")
-        self.bundle, self._reader = bundle.rolled_back(step), None
-        save(self.bundle, self.path)
+        with self._changing():
+            bundle = self.whole()
+            if step not in bundle.states:
+                kept = ", ".join(map(str, sorted(bundle.states)))
+                raise UserError(f"step {step} is not kept in {self.path}: choose from {kept}")
+            self.bundle, self._reader = bundle.rolled_back(step), None
+            save(self.bundle, self.path)
         return self
 
     def forget(self, name: str) -> Learner:
         """Remove a class, its exemplars and statistics, and every earlier state, which would still have them."""
+        with self._changing():
+            self._forget(name)
+        return self
+
+    def _forget(self, name: str) -> None:
         bundle, state = self.whole(), self.whole().state
         if name not in self.classes:
             raise UserError(f"{self.path} knows no class '{name}': it knows {', '.join(self.classes[:20])}")
@@ -255,6 +311,7 @@ class Learner:
             classes=tuple(None if each == name else each for each in state.classes),
             exemplars=state.exemplars[state.exemplars.labels != label],
             held_out=state.held_out[state.held_out.labels != label],
+            trained={key: value for key, value in state.trained.items() if key != name},
         )
         history = tuple(_unnamed(step, name) for step in bundle.history)
         method = self.restored(kept)
@@ -266,7 +323,15 @@ class Learner:
         self.bundle = Bundle(bundle.making, (*history, step), {len(history): kept})
         self._reader = None
         save(self.bundle, self.path)
-        return self
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Tells one version of a file from another."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def _weights(method: Method[Any]) -> dict[str, Tensor]:
@@ -291,13 +356,12 @@ def _split(good: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]
     """Images to learn from and images held out: those of a test folder, or a share of each class."""
     tested = [file for file in good if file.part == "test"]
     train = [file for file in good if file.part == "train"]
-    return (train, tested) if tested else hold_out(train, HELD_OUT, 0)
-
-
-def _decoded(files: Sequence[ImageFile], size: int, channels: int, what: str) -> Tensor:
-    if not files:
-        return torch.empty(0, channels, size, size, dtype=torch.uint8)
-    return decode([file.path for file in files], size, channels, what)
+    if tested:
+        return train, tested
+    distinct = {label: len({f.pixels for f in train if f.label == label}) for label in {f.label for f in train}}
+    alone = [file for file in train if distinct[file.label] == 1]  # too few to hold one out
+    kept, held = hold_out([file for file in train if distinct[file.label] > 1], HELD_OUT, 0)
+    return [*kept, *alone], held
 
 
 def transform_of(making: Making) -> Transform:
@@ -349,7 +413,10 @@ class _Lesson:
         self.work = learner.path.with_name(learner.path.name + ".work")
         quick = RECIPES["quick"]
         assert quick
-        self.recipes = changed_recipes(quick, asked.epochs, split_options(asked.options))
+        options = asked.options
+        if making.pretrained and not making.frozen:
+            options = {"recipe.lr": PRETRAINED_LR, **options}
+        self.recipes = changed_recipes(quick, asked.epochs, split_options(options))
 
     def take(self, train: Tensor, train_names: Sequence[str], held: Tensor, held_names: Sequence[str]) -> None:
         """Sort images into new classes, more of old ones, and held out; leave out what the model has already."""
@@ -357,20 +424,26 @@ class _Lesson:
         new = sorted({name for name in train_names if name not in old})
         self.classes: list[str | None] = [*old, *new]
         number = {name: k for k, name in enumerate(self.classes) if name is not None}
-        known = {_digest(image) for image in self.before.exemplars.inputs} if self.before else set()
-        kept = {_digest(image) for image in self.before.held_out.inputs} if self.before else set()
+        self.trained = dict(self.before.trained) if self.before else {}
+        known = {digest for digests in self.trained.values() for digest in digests}
+        if self.before:
+            known |= {_digest(image) for image in (*self.before.exemplars.inputs, *self.before.held_out.inputs)}
 
         def chosen(images: Tensor, names: Sequence[str]) -> Samples:
-            keep = [k for k, name in enumerate(names) if name in number and _digest(images[k]) not in known | kept]
+            keep = [k for k, name in enumerate(names) if name in number and _digest(images[k]) not in known]
             index = torch.tensor(keep, dtype=torch.int64)
             return Samples(images[index], torch.tensor([number[names[k]] for k in keep], dtype=torch.int64))
 
         every = chosen(train, train_names)
         self.fresh, self.extra = every[every.labels >= len(old)], every[every.labels < len(old)]
+        for name, k in number.items():
+            more = tuple(_digest(image) for image in every.inputs[every.labels == k])
+            self.trained[name] = (*self.trained.get(name, ()), *more)
+            known |= set(more)
         self.held = chosen(held, held_names)
         self.num_old, self.num_new = len(old), len(new)
         if not len(every):
-            raise UserError("the model has every one of these images already: nothing to learn")
+            raise NothingNewError("the model has every one of these images already: nothing to learn")
 
     def learn(self, watch: Watch | None) -> Bundle:
         """Train, judge, guard; the bundle with the new step."""
@@ -381,8 +454,10 @@ class _Lesson:
             path = Path(self.making.pretrained)
             load_pretrained(method.net.backbone, self.making.backbone, read_weights(path), path)
         seconds = self._train(method, watch) if self.num_new else 0.0
-        if len(self.extra):
-            method.memory.refresh(self.extra, len(self.classes), method.extract)
+        kept = {_digest(image) for image in method.memory.samples.inputs}
+        left = torch.tensor([_digest(image) not in kept for image in self.extra.inputs], dtype=torch.bool)
+        if bool(left.any()):
+            method.memory.refresh(self.extra[left], len(self.classes), method.extract)
         state = self._state(method)
         found = judge(method, state)
         state = dataclasses.replace(state, reading=found.reading, calibration=found.calibration)
@@ -398,8 +473,8 @@ class _Lesson:
             by_class=found.by_class,
             note=self._note(method),
         )
-        earlier = self.learner.bundle
-        return (earlier or Bundle(self.making, (), {})).grown(step, state)
+        earlier = self.learner.bundle or Bundle(self.making, (), {})
+        return Bundle(self.making, earlier.history, earlier.states).grown(step, state)
 
     def _train(self, method: Method[Any], watch: Watch | None) -> float:
         identity = StepIdentity(
@@ -452,6 +527,7 @@ class _Lesson:
             held_out=held[torch.cat([torch.empty(0, dtype=torch.int64), *rows])],
             reading="head",
             calibration=calibrate(torch.empty(0, 1), torch.empty(0).long(), torch.empty(0)),
+            trained=self.trained,
         )
 
     def _guard(self, by_class: dict[str, float | None]) -> None:
@@ -474,4 +550,5 @@ class _Lesson:
 
 
 def _digest(image: Tensor) -> str:
-    return hashlib.sha256(image.numpy().tobytes()).hexdigest()
+    """Short: it tells the images of one model apart, and is no secret."""
+    return hashlib.sha256(image.numpy().tobytes()).hexdigest()[:16]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
 import torch
 from rich.console import Console
 from rich.markup import escape
@@ -20,8 +19,8 @@ from rich.table import Table
 from torch import Tensor
 
 from .answers import Answer
-from .data.health import readable
-from .data.pixels import SUFFIXES, BrokenImageError, fit_square, read_image
+from .data.health import printable, readable
+from .data.pixels import SUFFIXES, BrokenImageError, read_square
 from .errors import UserError
 from .learner import Learner
 
@@ -55,20 +54,13 @@ def list_images(paths: Sequence[Path], stdin: BinaryIO) -> list[Source]:
             lines = [] if is_image(content) else content.splitlines()
             found += [Path(os.fsdecode(line)) for line in lines if line.strip()] or [content]
         elif path.is_dir():
-            inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+            inside = sorted(p for p in path.rglob("[!.]*") if p.suffix.lower() in SUFFIXES and p.is_file())
             if not inside:
                 raise UserError(f"{readable(path)} holds no images ({', '.join(sorted(SUFFIXES))})")
             found += inside
         else:
             found.append(path)
     return found
-
-
-def square_of(file: Path | BinaryIO, size: int, channels: int) -> Tensor:
-    """One image as the model sees it (C x size x size)."""
-    image = fit_square(read_image(file), size).convert("L" if channels == 1 else "RGB")
-    pixels = np.array(image)
-    return torch.from_numpy(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
 
 
 def is_image(content: bytes) -> bool:
@@ -83,7 +75,7 @@ def predictions(learner: Learner, sources: Iterable[Source], top: int) -> Iterat
         for source in some:
             file = io.BytesIO(source) if isinstance(source, bytes) else source
             try:
-                squares.append(square_of(file, making.size, making.channels))
+                squares.append(torch.from_numpy(read_square(file, making.size, making.channels)))
             except BrokenImageError as error:
                 squares.append(str(error))
         good = [square for square in squares if isinstance(square, Tensor)]
@@ -122,13 +114,13 @@ def written(found: Iterable[Named], kind: str, console: Console) -> int:
                 print(f"error: {path}: {each.error}", file=sys.stderr)
         elif kind == "csv":
             sure = " ".join(f"{value:.4f}" for value in answer.confidence)
-            first = f"{answer.confidence[0]:.4f}"
+            first = f"{answer.confidence[0]:.4f}" if answer.known else ""
             writer.writerow([path, answer.name, first, answer.known, "|".join(answer.names), sure, ""])
         else:
             others = zip(answer.names[1:], answer.confidence[1:], strict=True)
             rest = ", ".join(f"{name} {value:.0%}" for name, value in others)
             sure = f"{answer.confidence[0]:.0%}" if answer.known else f"({answer.names[0]} {answer.confidence[0]:.0%})"
-            table.add_row(escape(path), escape(answer.name), escape(sure), escape(rest))
+            table.add_row(*(escape(printable(text)) for text in (path, answer.name, sure, rest)))
     if kind == "table" and table.row_count:
         console.print(table)
     return failed

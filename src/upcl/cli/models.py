@@ -61,7 +61,7 @@ def learn(
 
     console, learner = _console(), Learner(model, device=device)
     options = dict(_split_set(pairs))
-    asked = Asked(method, options, backbone, memory, size, frozen, epochs or EPOCHS, device, most_lost)
+    asked = Asked(method, options, backbone, memory, size, frozen, epochs or EPOCHS, most_lost)
     with epochs_of(_console(stderr=True), f"learning {folder}") as watch:
         learner.learn(folder, asked, watch)
     bundle = learner.whole()
@@ -99,8 +99,12 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
     from ..learner import Learner
     from ..predicting import list_images, predictions, written
 
-    found = predictions(Learner(model, device=device), list_images(images, sys.stdin.buffer), top)
+    learner = Learner(model, device=device)
+    found = predictions(learner, list_images(images, sys.stdin.buffer), top)
     failed = written(found, kind, _console())
+    if kind == "table":
+        alarms = learner.whole().state.calibration.false_alarms
+        click.echo(f'"none of these" was said of {alarms:.1%} of the held-out images of known classes', err=True)
     if failed:
         sys.exit(1)
 
@@ -151,8 +155,8 @@ def forget(model: Path, name: str) -> None:
     Learner(model).forget(name)
     click.echo(
         f"{name}: its name, its exemplars, its held-out images, its row of the head and all earlier steps are gone "
-        f"from {model}.\nWhat the network's weights learned from its images is still in them: that cannot be taken "
-        "out. To be rid of it, learn a new model from the other classes' photos."
+        f"from {model}; copies of the file still have them.\nWhat the network's weights learned from its images is "
+        "still in them: that cannot be taken out. To be rid of it, learn a new model from the other classes' photos."
     )
 
 
@@ -190,7 +194,6 @@ def serve(model: Path, host: str, port: int, token: str | None) -> None:
     \b
     curl -F images=@photo.jpg http://127.0.0.1:8000/api/predict
     """
-    import ipaddress
     import secrets
 
     from ..learner import Learner
@@ -198,13 +201,12 @@ def serve(model: Path, host: str, port: int, token: str | None) -> None:
     try:
         import uvicorn
 
-        from ..serving.app import make_app
+        from ..serving.app import is_this_machine, make_app
     except ImportError as error:
         raise UserError(f"serving needs {error.name}: pip install -c constraints.txt -e '.[serve]'") from None
-    local = host == "localhost" or (host.replace(".", "").isdigit() and ipaddress.ip_address(host).is_loopback)
-    if not local and token is None:
+    if not is_this_machine(host) and not token:
         token = secrets.token_urlsafe(24)
         click.echo(f"token for callers: {token}")
-    app = make_app(Learner(model), token)
-    click.echo(f"open http://{host}:{port}/   (Ctrl-C stops)")
+    app = make_app(Learner(model), token or None)
+    click.echo(f"open http://{f'[{host}]' if ':' in host else host}:{port}/   (Ctrl-C stops)")
     uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=15, limit_concurrency=128)

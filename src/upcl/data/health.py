@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from rich.progress import Progress
 
 from ..errors import UserError
 from ..files import write_json
-from .pixels import SUFFIXES, BrokenImageError, UnreachableImageError, digest_of, read_image
+from .pixels import SUFFIXES, BrokenImageError, UnreachableImageError, digest_of, images_in, read_image
 from .places import decoded_root
 
 TRAIN_NAMES = ("train", "training")
@@ -84,8 +85,13 @@ class Health:
 
 
 def readable(name: str | Path) -> str:
-    """A name that can be printed, also where its bytes are not UTF-8."""
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
+    """A name that can be printed, also where its bytes are not UTF-8 or steer a terminal."""
+    return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
+
+
+def printable(text: str) -> str:
+    """Text without characters that steer a terminal."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def list_files(root: Path) -> Listing:
@@ -93,11 +99,13 @@ def list_files(root: Path) -> Listing:
     if not root.is_dir():
         raise UserError(f"there is no folder {readable(root)}")
     parts, remarks = _parts(root)
-    files, empty = [], []
+    files, empty, others = [], [], list[Path]()
     for part, folder in parts.items():
         for inner in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
             label = readable(inner.name)
-            found = sorted(p for p in _walk(inner) if p.suffix.lower() in SUFFIXES)
+            inside = sorted(_walk(inner))
+            found = [p for p in inside if p.suffix.lower() in SUFFIXES]
+            others += [p for p in inside if p.suffix.lower() not in SUFFIXES]
             files += [ImageFile(path, label, part, broken=_not_a_file(path)) for path in found]
             empty += [] if found else [f"{part}/{label}" if "test" in parts else label]
     if not files:
@@ -108,13 +116,18 @@ def list_files(root: Path) -> Listing:
         raise UserError(
             f"{readable(root)} holds no images in class folders (CLASS/*, or train/CLASS/* and test/CLASS/*): {hint}"
         )
+    if others:
+        remarks.append(f"{len(others)} files are no images by their names, such as {readable(others[0].name)}")
     _check_level(root, parts["train"], files, remarks)
     return Listing(files, empty, remarks)
 
 
 def _parts(root: Path) -> tuple[dict[str, Path], list[str]]:
-    """Where training and test images lie; a folder of the wrong name is not silently taken for a class."""
-    named = {p.name.lower(): p for p in root.iterdir() if p.is_dir()}
+    """Where training and test images lie; a folder of the wrong name is not silently taken for a class.
+
+    A folder with images right in it is a class, whatever its name (bus, car, train).
+    """
+    named = {p.name.lower(): p for p in root.iterdir() if p.is_dir() and not images_in(p)}
     train = next((named[name] for name in TRAIN_NAMES if name in named), None)
     tests = [named[name] for name in TEST_NAMES if name in named]
     if train is None:
@@ -160,7 +173,7 @@ def _not_a_file(path: Path) -> str:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Files below a folder, through links too, but no folder twice and none that the folder itself lies in."""
+    """Files below a folder but hidden ones, through links too, no folder twice and none that the folder lies in."""
     seen = {str(parent) for parent in folder.resolve().parents}
     for here, folders, names in os.walk(folder, followlinks=True):
         real = os.path.realpath(here)
@@ -168,7 +181,8 @@ def _walk(folder: Path) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add(real)
-        yield from (Path(here) / name for name in names)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(here) / name for name in names if not name.startswith("."))
 
 
 def read_all(files: Sequence[ImageFile]) -> list[ImageFile]:

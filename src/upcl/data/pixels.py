@@ -29,7 +29,7 @@ from .places import decoded_root
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # the number of pixels is checked here
 CACHE_VERSION = 2
 STALE_SECONDS = 2 * 24 * 3600
-SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif"}
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 MOST_PIXELS = 100_000_000
 
 
@@ -41,7 +41,11 @@ class UnreachableImageError(BrokenImageError):
     """A file that the system does not let us read now; it may be whole."""
 
 
-def read_image(path: Path | BinaryIO, finer_than_needed: Callable[[int, int], float] | None = None) -> Image.Image:
+def read_image(
+    path: Path | BinaryIO,
+    finer_than_needed: Callable[[int, int], float] | None = None,
+    most_pixels: int | None = None,
+) -> Image.Image:
     """The first frame as RGB, or as grey where the file is grey: turned by EXIF, transparency on white, 16 bit to 8.
 
     `finer_than_needed` tells from width and height by how much an image is finer than its use: a JPEG is then decoded
@@ -49,8 +53,8 @@ def read_image(path: Path | BinaryIO, finer_than_needed: Callable[[int, int], fl
     """
     try:
         with Image.open(path) as image:
-            if image.width * image.height > MOST_PIXELS:
-                raise BrokenImageError(f"{image.width} x {image.height} pixels are more than {MOST_PIXELS:,}")
+            if image.width * image.height > (most := most_pixels or MOST_PIXELS):
+                raise BrokenImageError(f"{image.width} x {image.height} pixels are more than {most:,}")
             if finer_than_needed and (spare := finer_than_needed(*image.size)) >= 2:
                 image.draft(None, (math.ceil(image.width / spare), math.ceil(image.height / spare)))
             image.load()
@@ -91,6 +95,20 @@ def images_in(folder: Path) -> list[Path]:
 def fit_square(image: Image.Image, size: int) -> Image.Image:
     """The rule for images of other sizes: scale the shorter side to `size`, cut the middle square out."""
     return image if image.size == (size, size) else ImageOps.fit(image, (size, size), Image.Resampling.BILINEAR)
+
+
+def read_square(file: Path | BinaryIO, size: int, channels: int, most_pixels: int | None = None) -> np.ndarray:
+    """The middle square of an image (channels x size x size)."""
+    image = fit_square(read_image(file, most_pixels=most_pixels), size).convert("L" if channels == 1 else "RGB")
+    pixels = np.array(image)
+    return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
+
+
+def decode_now(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor:
+    """All files as one uint8 array (N x channels x size x size) in memory."""
+    array = np.empty((len(paths), channels, size, size), dtype=np.uint8)
+    _fill(array, paths, size, channels, what)
+    return torch.from_numpy(array)
 
 
 def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor:
@@ -153,11 +171,9 @@ def _fill(array: Iterable[np.ndarray], paths: Sequence[Path], size: int, channel
     def one(work: tuple[np.ndarray, Path]) -> None:
         place, path = work
         try:
-            image = fit_square(read_image(path), size).convert("L" if channels == 1 else "RGB")
+            place[:] = read_square(path, size, channels)
         except BrokenImageError as error:
             raise UserError(f"{path} cannot be read: {error}. Replace or remove it") from None
-        pixels = np.asarray(image)
-        place[:] = pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
     console = Console(stderr=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool, Progress(console=console, transient=True) as bar:

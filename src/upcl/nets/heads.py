@@ -39,7 +39,7 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def forget(self, label: int) -> None:
-        """Set what was learned from the images of one class to zero; its place stays."""
+        """Take out what was learned from the images of one class; its place stays."""
 
     def watched(self, num_old: int) -> dict[str, Any]:  # noqa: ARG002
         """Plain values worth a look after each epoch, for the run's events."""
@@ -156,7 +156,7 @@ class CosineHead(Head):
     @torch.no_grad()
     def forget(self, label: int) -> None:
         rows, place = (self.old, label) if label < len(self.old) else (self.new, label - len(self.old))
-        rows[place] = 0
+        rows[place] = self.dim**-0.5  # a direction that tells nothing; zero has none, and a gradient without bounds
 
 
 class PrototypeHead(Head):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
@@ -29,14 +27,17 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise UserError(f"there is no file {path}") from None
-    except (pickle.UnpicklingError, safetensors.SafetensorError, RuntimeError, EOFError, OSError) as error:
-        raise UserError(f"{path} cannot be read as weights: {str(error).splitlines()[0]}") from None
-    while isinstance(content, Mapping) and not any(isinstance(value, Tensor) for value in content.values()):
+    except Exception as error:  # readers of pickles and archives raise many kinds for what is neither
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise UserError(f"{path} cannot be read as weights: {told[0]}") from None
+    while not isinstance(content, Mapping) or not any(isinstance(value, Tensor) for value in content.values()):
+        if not isinstance(content, Mapping):
+            raise UserError(f"{path} holds no tensors under names but {type(content).__name__}")
         inner = [content[key] for key in ("state_dict", "model", "model_state_dict") if key in content]
         if not inner:
             raise UserError(f"{path} holds no tensors under names")
         content = inner[0]
-    return {name: value for name, value in content.items() if isinstance(value, Tensor)}
+    return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
 
 
 def backbone_of(weights: Mapping[str, Tensor], path: Path) -> str:

@@ -19,11 +19,11 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from ..bench.timing import Row
-from ..bundle import Bundle
+from ..bundle import FORMAT, VERSION, Bundle
 from ..config import fields_of, find_method, method_options
 from ..core import Recipe
 from ..data import DATASETS
-from ..data.health import Health
+from ..data.health import Health, printable
 from ..engine import EpochEnd
 from ..evaluate import READINGS
 from ..grid import Estimate, Status, seconds_left
@@ -280,7 +280,8 @@ def step_table(bundle: Bundle) -> Table:
     table = Table(*columns, title=f"{len(step.by_class)} classes")
     for name, value in step.by_class.items():
         what = "new" if name in step.added else "more images" if name in step.more else ""
-        table.add_row(escape(name), _share(value), *([_share(before.get(name))] if before else []), what)
+        cells = [_share(value), *([_share(before.get(name))] if before else []), what]
+        table.add_row(escape(printable(name)), *cells)
     old = [name for name in step.by_class if name in before]
     if old:
         table.add_section()
@@ -309,7 +310,7 @@ def history_table(bundle: Bundle) -> Table:
         table.add_row(
             str(number),
             step.when[:16].replace("T", " "),
-            escape("; ".join(what) or step.note),
+            escape(printable("; ".join(what) or step.note)),
             str(step.images),
             _share(right),
             _share(step.right_on(bundle.history[0].added)),
@@ -329,17 +330,22 @@ def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
     yield escape(f"{path}: {len(names)} classes, {len(bundle.history)} steps, {path.stat().st_size / 1e6:.1f} MB")
     told = {
         "method": ", ".join([method.title, *changed]),
-        "network": f"{making.backbone}, {sum(v.numel() for v in state.weights.values()):,} numbers",
-        "images": f"{making.size} x {making.size}, {'grey' if making.channels == 1 else 'colour'}",
+        "network": f"{making.backbone}, {sum(v.numel() for v in state.weights.values()):,} numbers"
+        + (f", begun from {making.pretrained}" if making.pretrained else "")
+        + (", backbone frozen" if making.frozen else ""),
+        "images": f"{making.size} x {making.size}, {'grey' if making.channels == 1 else 'colour'}; mean "
+        f"{', '.join(map(str, making.mean))}, deviation {', '.join(map(str, making.std))}",
         "memory": f"{making.memory}: {len(state.exemplars)} exemplars, {len(state.held_out)} held-out images",
         "answers by": {"head": "the head", "nme": "the nearest mean of exemplars"}[state.reading],
         "temperature": f"{state.calibration.temperature:.3g}",
         "none of these": f"familiarity below {state.calibration.threshold:.3f}; false alarms on held-out images: "
         f"{state.calibration.false_alarms:.1%} of {state.calibration.images}",
+        "written by": ", ".join(f"{name} {version}" for name, version in bundle.written_by.items())
+        + f"; format {FORMAT} {VERSION}",
     }
     about = Table(show_header=False)
     for key, value in told.items():
-        about.add_row(key, escape(value))
+        about.add_row(key, escape(printable(value)))
     yield about
     yield step_table(bundle)
     yield history_table(bundle)

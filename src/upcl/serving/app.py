@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import ipaddress
 import secrets
 import threading
 from importlib.metadata import version
@@ -12,22 +13,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from fastapi import Depends, FastAPI, File, Header, HTTPException, UploadFile
+from fastapi import Depends, FastAPI, File, HTTPException, Request, Security, UploadFile
 from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from torch import Tensor
 
 from ..answers import Answer
-from ..data.pixels import BrokenImageError
+from ..data.pixels import BrokenImageError, read_square
 from ..learner import Learner
-from ..predicting import square_of
 from ..report.content import picture
 
 MOST_IMAGES = 16
+MOST_PIXELS = 50_000_000  # of one image
 MOST_BYTES = 20 * 2**20  # of one request
 SECONDS = 30.0  # for a request to arrive, and again to be answered
-AT_ONCE = 2
+AT_ONCE = 2  # requests whose images are in memory
 NEAREST = 3
 
 
@@ -68,10 +70,11 @@ class ModelTold(BaseModel):
 
 
 class Service:
-    """The model and what is asked of it, one question at a time."""
+    """The model and what is asked of it. A request whose caller gave up keeps its turn until it is done."""
 
     def __init__(self, learner: Learner) -> None:
-        self.learner, self.reader, self.lock = learner, learner.reader, threading.Lock()
+        self.learner, self.reader = learner, learner.reader
+        self.turns, self.lock = threading.BoundedSemaphore(AT_ONCE), threading.Lock()
 
     def told(self) -> ModelTold:
         bundle = self.learner.whole()
@@ -91,12 +94,17 @@ class Service:
         )
 
     def name(self, contents: list[tuple[str, bytes]], top: int) -> list[Named]:
+        with self.turns:
+            return self._name(contents, top)
+
+    def _name(self, contents: list[tuple[str, bytes]], top: int) -> list[Named]:
         making = self.learner.whole().making
         squares: dict[int, Tensor] = {}
         found = [Named(file=name) for name, _ in contents]
         for place, (_, content) in enumerate(contents):
             try:
-                squares[place] = square_of(io.BytesIO(content), making.size, making.channels)
+                square = read_square(io.BytesIO(content), making.size, making.channels, MOST_PIXELS)
+                squares[place] = torch.from_numpy(square)
             except BrokenImageError as error:
                 found[place].error = str(error)
         if squares:
@@ -162,18 +170,45 @@ class Limit:
         await self.app(scope, counted, send)
 
 
+def is_this_machine(host: str) -> bool:
+    """Whether a host's name or number stands for the machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"description": "The token is missing or wrong."},
+    403: {"description": "Without a token, only this machine may call."},
+}
+LIMITS: dict[int | str, dict[str, Any]] = {
+    408: {"description": "The request did not arrive in time."},
+    413: {"description": "Too many bytes or images."},
+    503: {"description": "No answer in time: too many ask at once."},
+}
+
+
 def make_app(learner: Learner, token: str | None = None, seconds: float = SECONDS) -> FastAPI:
-    """The application; with a token, every address but the page and /health asks for it."""
+    """The application. With a token every address below /api asks for it; without, only this machine may call.
+
+    Pages of other sites cannot call either: their host name is not this machine's, and no site is allowed in.
+    """
     service, page = Service(learner), (files(__package__) / "page.html").read_text(encoding="utf-8")
     app = FastAPI(title="upcl", version=version("upcl"), docs_url=None, redoc_url=None)
     app.add_middleware(Limit, most=MOST_BYTES, seconds=seconds)
-    turns = asyncio.Semaphore(AT_ONCE)
 
-    def allowed(authorization: Annotated[str | None, Header()] = None) -> None:
-        if token and not secrets.compare_digest(authorization or "", f"Bearer {token}"):
+    def allowed(
+        request: Request,
+        sent: Annotated[HTTPAuthorizationCredentials | None, Security(HTTPBearer(auto_error=False))],
+    ) -> None:
+        given = sent.credentials.encode() if sent else b""
+        if token and not secrets.compare_digest(given, token.encode()):
             raise HTTPException(401, "this service asks for its token", {"WWW-Authenticate": "Bearer"})
+        if not token and not is_this_machine(request.url.hostname or ""):
+            raise HTTPException(403, f"this service answers on this machine only, not as {request.url.hostname}")
 
-    @app.get("/", response_class=HTMLResponse, include_in_schema=False)
+    @app.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False)
     def show() -> HTMLResponse:
         policy = (
             "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
@@ -181,24 +216,25 @@ def make_app(learner: Learner, token: str | None = None, seconds: float = SECOND
         )
         return HTMLResponse(page, headers={"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"})
 
+    @app.head("/health", include_in_schema=False)
     @app.get("/health")
     def health() -> dict[str, Any]:
         """Whether the service is up."""
         return {"status": "ok", "classes": len(learner.classes)}
 
-    @app.get("/api/model", dependencies=[Depends(allowed)])
+    @app.get("/api/model", dependencies=[Depends(allowed)], responses=REFUSALS)
     def model() -> ModelTold:
         """The classes known, and the history of the model."""
         return service.told()
 
-    @app.post("/api/predict", dependencies=[Depends(allowed)])
+    @app.post("/api/predict", dependencies=[Depends(allowed)], responses={**REFUSALS, **LIMITS})
     async def predict(images: Annotated[list[UploadFile], File()], top: int = 5) -> list[Named]:
         """Name what is in up to 16 images: confidence is calibrated, `known` is false for what is unlike anything."""
         if len(images) > MOST_IMAGES:
             raise HTTPException(413, f"{len(images)} images are more than {MOST_IMAGES}")
         contents = [(image.filename or "image", await image.read()) for image in images]
         try:
-            async with asyncio.timeout(seconds), turns:
+            async with asyncio.timeout(seconds):
                 return await asyncio.to_thread(service.name, contents, max(1, min(top, 20)))
         except TimeoutError:
             raise HTTPException(503, f"no answer within {seconds:g} seconds: too many ask at once") from None
