@@ -8,6 +8,7 @@ Runs that are done (runs/results) are not repeated, and a broken one goes on whe
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def chapter(asked: Experiment, out: Path) -> Iterator[str]:
     yield from (f"{sentence}  " for sentence in content.about)
     yield ""
     for section in content.sections:
-        if section.key not in asked.sections:
+        if re.sub(r"^s\d+-", "", section.key) not in asked.sections:
             continue
         yield from (as_markdown(table) for table in section.tables)
         alone = Content(content.title, (), (section,))

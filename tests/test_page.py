@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,21 @@ def test_the_page_draws_every_chart_without_network_or_errors(written: Path, tmp
         assert driver.execute_script("return window.evil") is None
         assert driver.execute_script("return document.documentElement.scrollWidth") <= width, "nothing sticks out"
         assert driver.execute_script(OVERLAPPING) == []
+
+
+def test_long_names_fit_a_phone_and_prints_are_black_on_white(folder: Path, tmp_path: Path) -> None:
+    content = of_runs(read_runs([folder]))
+    (table, *others), rest = content.sections[0].tables, content.sections[1:]
+    long = dataclasses.replace(table, title="synthetic:" + "classes=4,size=8," * 9)
+    first = dataclasses.replace(content.sections[0], tables=(long, *others))
+    path = write_page(dataclasses.replace(content, sections=(first, *rest)), tmp_path / "report.html")
+    with browser(tmp_path / "profile", 390) as driver:
+        driver.get(path.as_uri())
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= 390
+        dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+        for media, ink in (("screen", "rgb(230, 233, 238)"), ("print", "rgb(0, 0, 0)")):
+            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": dark})
+            assert driver.execute_script("return getComputedStyle(document.body).color") == ink
 
 
 OVERLAPPING = """

@@ -94,7 +94,15 @@ def of_experiment(
     if distances:
         chart = tuple(figures.uniformity(distances))
         sections.insert(0, Section("uniformity", "Uniformity", "Line: mean over draws; band: their range.", (), chart))
+    if asked.scale != "full":
+        sections = [_stamped(section, asked.scale) for section in sections]
     return Content(asked.title, (*about, *notes), tuple(sections))
+
+
+def _stamped(section: Section, scale: str) -> Section:
+    """With the scale in each figure's title: it may travel alone."""
+    charts = (dataclasses.replace(chart, title=f"{chart.title} ({scale})") for chart in section.charts)
+    return dataclasses.replace(section, charts=tuple(charts))
 
 
 def _settings(asked: Experiment, runs: Sequence[StoredRun]) -> list[str]:
