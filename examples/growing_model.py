@@ -22,7 +22,6 @@ from PIL import Image
 import upcl
 from upcl.answers import NOTHING
 from upcl.export import to_onnx
-from upcl.learner import Asked
 
 LOTS = {"first": "0123", "second": "456", "third": "789"}
 EPOCHS = 10
@@ -47,7 +46,7 @@ def grow(path: Path, root: Path, method: str) -> upcl.Learner:
     """A model that learns lot after lot; held-out images tell how it does."""
     learner = upcl.Learner(path)
     for lot in LOTS:
-        learner.learn(root / lot, Asked(method=method, epochs=EPOCHS, backbone="small", most_lost=None))
+        learner.learn(root / lot, method=method, epochs=EPOCHS, backbone="small", most_lost=None)
         step = learner.whole().history[-1]
         right, first = step.right_on(step.by_class), step.right_on(LOTS["first"])
         known = len(learner.classes)

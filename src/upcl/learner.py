@@ -140,8 +140,14 @@ class Learner:
 
     # learning
 
-    def learn(self, folder: str | Path, asked: Asked = Asked(), watch: Watch | None = None) -> Learner:  # noqa: B008
-        """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done."""
+    def learn(
+        self, folder: str | Path, asked: Asked | None = None, watch: Watch | None = None, **wishes: Any
+    ) -> Learner:
+        """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done.
+
+        Wishes are fields of `Asked`: `learn("birds", epochs=10, memory="50/class")`.
+        """
+        asked = dataclasses.replace(asked or Asked(), **wishes)
         health, good = examine(Path(folder))
         self.notes = list(health.notes())
         train_files, held_files = _split(good)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import warnings
 
 import numpy as np
 import torch
@@ -101,6 +102,9 @@ def plain_epoch(
 ) -> torch.optim.Optimizer:
     """One epoch, with a wait for the loss after every step."""
     optimizer = torch.optim.SGD(backbone.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
+    warnings.filterwarnings(
+        "ignore", message="This DataLoader will create"
+    )  # more workers than cores: that is the point
     loader = DataLoader(images, batch_size, shuffle=True, num_workers=workers)
     total = 0.0
     backbone.train()

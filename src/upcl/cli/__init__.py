@@ -527,7 +527,7 @@ def audit(as_json: bool) -> None:
 
 @main.command()
 @click.option("--only", multiple=True, help="One group: steps, epochs, parts or growth; repeat for more. [all]")
-@click.option("--repeats", type=click.IntRange(1), default=5, show_default=True, help="Rounds, each with every rival.")
+@click.option("--repeats", type=click.IntRange(1), default=7, show_default=True, help="Rounds, each with every rival.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write the rows to this file too.")
 @told_plainly
 def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
