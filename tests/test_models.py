@@ -29,7 +29,8 @@ from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
 from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
 from upcl.data.pixels import read_square
-from upcl.learner import Asked, Learner, _digest, make_method
+from upcl.growing import Asked, digest_of, make_method
+from upcl.learner import Learner
 from upcl.methods import METHODS, VARIANTS
 from upcl.nets import CosineHead
 from upcl.report.terminal import model_tables
@@ -287,7 +288,7 @@ def test_what_was_learned_from_is_never_held_out(photos: Path, tmp_path: Path) -
     after = learner.learn(both, dataclasses.replace(QUICK, memory="6/class")).whole()
     assert after.history[-1].more == {}, "none of these images is new"
     trained = {digest for digests in before.trained.values() for digest in digests}
-    assert not trained & {_digest(image) for image in after.state.held_out.inputs}
+    assert not trained & {digest_of(image) for image in after.state.held_out.inputs}
     assert set(after.state.trained) == {f"kind {k}" for k in range(6)}
     assert after.making.memory == "6/class" and after.written_by == {}
     assert set(load(tmp_path / "m.upcl").written_by) == {"upcl", "torch"}
@@ -306,7 +307,7 @@ def test_more_images_beside_a_new_class_are_kept_once(photos: Path, tmp_path: Pa
     one.mkdir(parents=True)
     shutil.move(next((rest / "kind 1").iterdir()), one)
     learner = Learner(tmp_path / "m.upcl").learn(some, QUICK).learn(rest, dataclasses.replace(QUICK, memory="20/class"))
-    kept = [_digest(image) for image in learner.whole().state.exemplars.inputs]
+    kept = [digest_of(image) for image in learner.whole().state.exemplars.inputs]
     assert len(kept) == len(set(kept)) and learner.whole().history[-1].more["kind 0"] > 0
     learner.learn(one.parent, QUICK)
     assert learner.whole().history[-1].more == {"kind 1": 1}, "one photo is taken too"

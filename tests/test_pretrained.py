@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from upcl import UserError
-from upcl.learner import Asked, Learner
+from upcl.growing import Asked
+from upcl.learner import Learner
 from upcl.nets import make_backbone
 from upcl.nets.pretrained import KNOWN, backbone_of, load_pretrained, read_weights
 

@@ -26,6 +26,7 @@ LAYERS = [
     {"lessons"},
     {"runs"},
     {"checks", "bench", "grid", "summaries", "trackers", "answers"},
+    {"growing"},
     {"learner"},
     {"experiments", "predicting", "export", "estimator"},
     {"report"},

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from .bundle import Arrays
-from .learner import EPOCHS, HELD_OUT, Asked, Learner, NothingNewError
+from .growing import EPOCHS, Asked, Lot, NothingNewError
+from .learner import HELD_OUT, Learner
 
 LABELS: dict[str, Callable[[str], Any]] = {  # from a class's name back to its label, by the kind of an array's type
     "b": {"True": True, "False": False}.__getitem__,
@@ -86,13 +87,9 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.learner_.classes:
             wanted |= {"method": self.method, "backbone": self.backbone or "small"}
         with contextlib.suppress(NothingNewError):
-            self.learner_.learn_arrays(
-                images[torch.from_numpy(train)],
-                [names[k] for k in train],
-                images[torch.from_numpy(kept)],
-                [names[k] for k in kept],
-                Asked(**wanted),
-            )
+            some, others = images[torch.from_numpy(train)], images[torch.from_numpy(kept)]
+            lot = Lot(some, [names[k] for k in train], others, [names[k] for k in kept])
+            self.learner_.learn_lot(lot, Asked(**wanted))
         self._name_classes()
         return self
 

@@ -56,7 +56,8 @@ def learn(
     upcl learn more-birds/ --model birds.upcl
     upcl predict --model birds.upcl photo.jpg
     """
-    from ..learner import EPOCHS, Asked, Learner
+    from ..growing import EPOCHS, Asked
+    from ..learner import Learner
     from ..report.terminal import epochs_of, step_table
 
     console, learner = _console(), Learner(model, device=device)
