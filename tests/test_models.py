@@ -490,6 +490,7 @@ def test_info_and_history_tell_what_is_in_the_file(model: Path) -> None:
         (("--set", "recipe.lrr=1"), "did you mean lr"),
         (("--memory", "0"), "keeps no image"),
         (("--backbone", "smal"), "did you mean small"),
+        (("--memory", "10B"), "keeps no image"),
     ],
 )
 def test_wrong_wishes_are_told_before_anything_is_written(

@@ -217,6 +217,8 @@ def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
 
 def load(path: Path) -> Bundle:
     """Read a model; whatever is not exactly one is refused with the reason."""
+    if path.is_dir():
+        raise ModelFileError(f"{path} is a folder: name a file, such as {path / 'model.upcl'}")
     if not path.is_file():
         raise ModelFileError(f"there is no model {path}: `upcl learn FOLDER --model {path}` makes one")
     try:
