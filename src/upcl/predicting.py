@@ -15,7 +15,7 @@ from typing import BinaryIO
 import torch
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from torch import Tensor
 
 from .answers import Answer
@@ -98,7 +98,7 @@ def _batched(sources: Iterable[Source], size: int) -> Iterator[list[Source]]:
 def written(found: Iterable[Named], kind: str, console: Console) -> int:
     """Print as it comes; the number of files that could not be read."""
     failed = 0
-    table = Table("image", "shows", "confidence", "next")
+    table = Table(Column("image", overflow="fold"), "shows", "confidence", "next")
     writer = csv.writer(sys.stdout)
     if kind == "csv":
         writer.writerow(["image", "name", "confidence", "known", "names", "confidences", "error"])
