@@ -83,7 +83,8 @@ def to_torch(learner: Learner, path: Path) -> None:
         program = torch.export.export(model, (example,), dynamic_shapes={"images": {0: batch}})
     partial = partial_name(path)
     try:
-        torch.export.save(program, str(partial) + ".pt2", extra_files={"upcl.json": json.dumps(_told(learner))})
+        with _without_chatter():
+            torch.export.save(program, str(partial) + ".pt2", extra_files={"upcl.json": json.dumps(_told(learner))})
         Path(str(partial) + ".pt2").replace(path)
     finally:
         Path(str(partial) + ".pt2").unlink(missing_ok=True)
