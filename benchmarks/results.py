@@ -1,7 +1,7 @@
 """The paper's experiments at quick scale, written into docs/results.md with their figures.
 
     make results                      # built-in data: about an hour on two cores
-    make results DATA=cifar100        # the ablation on CIFAR-100 (in UPCL_DATA) too: another hour
+    make results DATA=cifar100        # the ablation on CIFAR-100 (in UPCL_DATA) too: another half hour
 
 Runs that are done (runs/results) are not repeated, and a broken one goes on where it stopped.
 """
