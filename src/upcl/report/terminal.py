@@ -295,12 +295,12 @@ def _share(value: float | None) -> str:
 
 
 def history_table(bundle: Bundle) -> Table:
-    """A line for each step of a model."""
-    table = Table(title="history")
+    """A line for each step of a model: how much of all and of the first step's classes was right."""
+    table = Table(title="history", caption="first: right of the first step's classes")
     table.add_column("step")
     table.add_column("when", no_wrap=True)
-    table.add_column("what")
-    for title in ("images", "right", "of the first", "time"):
+    table.add_column("what", overflow="fold")
+    for title in ("images", "right", "first", "time"):
         table.add_column(title, justify="right")
     table.add_column("kept")
     for number, step in enumerate(bundle.history):
@@ -309,7 +309,7 @@ def history_table(bundle: Bundle) -> Table:
         what += [f"more of: {', '.join(step.more)}"] if step.more else []
         table.add_row(
             str(number),
-            step.when[:16].replace("T", " "),
+            step.when[:10],
             escape(printable("; ".join(what) or step.note)),
             str(step.images),
             _share(right),
