@@ -112,7 +112,7 @@ def test_what_the_audit_finds_stands_beside_the_tables_that_it_is_about(scale: A
 
 def test_more_runs_can_be_asked_of_some_seeds() -> None:
     grid = load("table1").grid
-    assert grid and len(grid.jobs) == 16 * (3 + 2)
+    assert grid and len(grid.jobs) == 16 * (3 + 4)
     assert {job.request.seed for job in grid.jobs if job.request.tasks == 2} == {0}
 
 

@@ -29,9 +29,13 @@ class Beside:
     """Which published table stands beside ours, and which of its cells a shrunk run stands for."""
 
     table: Literal["main", "memory", "ablation", "lambda"]
-    data: str | None = None
+    data: str | Mapping[int, str] | None = None
     tasks: Mapping[int, int] | None = None
     memory: Mapping[int, int] | None = None
+
+    def data_of(self, num_tasks: int) -> str | None:
+        """Their data set: one, or by our number of tasks."""
+        return self.data.get(num_tasks) if isinstance(self.data, Mapping) else self.data
 
     def theirs(self, record: Record) -> tuple[float, float | None] | None:
         """The paper's A_last and A_avg of this run; None where it prints none."""
@@ -42,8 +46,8 @@ class Beside:
         memory = record["config"]["memory"]
         if not str(memory).isdigit():
             return None
-        data = self.data or record["data"].partition(":")[0]
         num_tasks = len(record["task_sizes"])
+        data = self.data_of(num_tasks) or record["data"].partition(":")[0]
         tasks = (self.tasks or {}).get(num_tasks, num_tasks)
         exemplars = (self.memory or {}).get(int(memory), int(memory))
         for cell in published.main() if self.table == "main" else published.memory():
@@ -92,9 +96,10 @@ class Experiment:
         """Data and tasks of the published cells that stand beside these runs."""
         assert self.beside and self.grid
         if self.beside.data:
-            return {(self.beside.data, tasks) for tasks in (self.beside.tasks or {}).values()}
-        data = {job.request.data.partition("/T") for job in self.grid.jobs}
-        return {(name, int(tasks)) for name, _, tasks in data}
+            tasks = self.beside.tasks or {}
+            return {(self.beside.data_of(ours) or "", theirs) for ours, theirs in tasks.items()}
+        named = {job.request.data.partition("/T") for job in self.grid.jobs}
+        return {(name, int(num)) for name, _, num in named}
 
     @property
     def sections(self) -> list[str]:
@@ -146,7 +151,7 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
     grid = None
     if "vary" in part:
         told = {"title": content["title"], "same": part.get("same")}
-        varied = [part["vary"], *([{**part["vary"], **part["more"]}] if "more" in part else [])]
+        varied = [part["vary"], *({**part["vary"], **more} for more in part.get("more", ()))]
         grids = [make_grid({**told, "vary": vary}, f"{name}.yaml") for vary in varied]
         grid = dataclasses.replace(grids[0], jobs=tuple(job for each in grids for job in each.jobs))
     return Experiment(
