@@ -55,12 +55,12 @@ def grow(path: Path, root: Path, method: str) -> upcl.Learner:
 
 
 def named_by_onnx(path: Path, photos: list[Path]) -> list[str]:
-    """What the exported file says, without upcl: squares of pixels in, confidence of each class out."""
+    """What the exported file says, without upcl: pixels in, confidence of each class out."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path)
     classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
-    pixels = np.stack([np.asarray(Image.open(photo))[..., None] for photo in photos])
+    pixels = np.stack([np.asarray(Image.open(photo).convert("RGB")) for photo in photos])
     confidence, _ = session.run(None, {"images": pixels})
     return [classes[k] for k in confidence.argmax(1)]
 

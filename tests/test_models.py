@@ -22,13 +22,15 @@ import pytest
 import torch
 from click.testing import CliRunner
 from PIL import Image
+from sklearn.datasets import load_sample_images
 
 from upcl import UserError, load_dataset
 from upcl.answers import NOTHING
 from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
 from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
-from upcl.data.pixels import read_square
+from upcl.data.pixels import decode_now, fit_square
+from upcl.export import grey, middle_square
 from upcl.growing import Asked, digest_of, make_method
 from upcl.learner import Learner
 from upcl.methods import METHODS, VARIANTS
@@ -508,27 +510,47 @@ def test_exports_answer_as_the_model_does(model: Path, photos: Path, tmp_path: P
 
     done = upcl("export", str(model), "--onnx", str(tmp_path / "m.onnx"), "--torch", str(tmp_path / "m.pt2"))
     assert done.exit_code == 0, done.output
-    learner, size = Learner(model), 8
-    paths = sorted((photos / "first" / "kind 0").iterdir())[:7]
-    squares = torch.stack([torch.from_numpy(read_square(path, size, 3)) for path in paths])
-    answers = learner.answers(squares, top=6)
-    images = squares.permute(0, 2, 3, 1).contiguous()
+    learner = Learner(model)
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     program = torch.export.load(str(tmp_path / "m.pt2")).module()
-    for num in (1, 7):
-        sure, familiar = session.run(None, {"images": images[:num].numpy()})
-        same, _ = program(images[:num])
-        for answer, row, other, near in zip(answers, sure, same.tolist(), familiar, strict=False):
+    learned = [np.asarray(Image.open(path)) for path in sorted((photos / "first" / "kind 0").iterdir())[:7]]
+    photo = load_sample_images().images[0]  # 427 x 640
+    for images in (learned, learned[:1], [photo, photo[::-1]], [photo[:, :300]], [photo[50:53, 90:94]]):
+        answers = learner.answers(squares_of(images, tmp_path), top=6)
+        sure, familiar = session.run(None, {"images": np.stack(images)})
+        same, _ = program(torch.from_numpy(np.stack(images)))
+        for answer, row, other, near in zip(answers, sure, same.tolist(), familiar, strict=True):
             ours = dict(zip(answer.names, answer.confidence, strict=True))
             assert learner.classes[int(row.argmax())] == answer.names[0]
             assert [ours[name] for name in learner.classes] == pytest.approx(row.tolist(), abs=1e-4)
             assert other == pytest.approx(row.tolist(), abs=1e-4)
             assert near == pytest.approx(answer.familiarity, abs=1e-4)
     props = {p.key: p.value for p in onnx.load(tmp_path / "m.onnx").metadata_props}
-    assert json.loads(props["classes"]) == learner.classes and props["size"] == "8"
+    assert json.loads(props["classes"]) == learner.classes and "any height and width" in props["input"]
     extra = {"upcl.json": ""}
     torch.export.load(str(tmp_path / "m.pt2"), extra_files=extra)
     assert json.loads(json.loads(extra["upcl.json"])["classes"]) == learner.classes
+
+
+def squares_of(images: list[np.ndarray], folder: Path) -> torch.Tensor:
+    """What the models get of these images when they are files."""
+    paths = [folder / f"{place}.png" for place in range(len(images))]
+    for path, image in zip(paths, images, strict=True):
+        Image.fromarray(image).save(path)
+    return decode_now(paths, 8, 3, "images")
+
+
+@pytest.mark.parametrize("size", [8, 64, 224])
+@pytest.mark.parametrize(
+    "shape", [(427, 640), (427, 301), (426, 640), (224, 224), (64, 48), (20, 31), (2, 3), (1, 1), (7, 640), (427, 99)]
+)
+def test_scaling_in_the_graph_is_pillows(shape: tuple[int, int], size: int) -> None:
+    photo = load_sample_images().images[1][: shape[0], : shape[1]]
+    wanted = torch.from_numpy(np.array(fit_square(Image.fromarray(photo), size))).permute(2, 0, 1)[None]
+    found = middle_square(torch.from_numpy(photo.copy()).permute(2, 0, 1)[None], size)
+    assert torch.equal(found, wanted.float())
+    in_grey = np.array(Image.fromarray(wanted[0].permute(1, 2, 0).numpy()).convert("L"))
+    assert torch.equal(grey(found)[0, 0], torch.from_numpy(in_grey).float())
 
 
 def test_temperature_makes_confidence_as_large_as_it_is_right() -> None:
@@ -563,8 +585,8 @@ def test_the_example_grows_a_model(tmp_path: Path) -> None:
     )
     assert first > forgot + 30
     session = onnxruntime.InferenceSession(str(tmp_path / "digits.onnx"))
-    squares = torch.stack([torch.from_numpy(read_square(path, 8, 1)) for path in sorted((tmp_path / "look").iterdir())])
-    sure, _ = session.run(None, {"images": squares.permute(0, 2, 3, 1).numpy()})
+    look = sorted((tmp_path / "look").iterdir())
+    sure, _ = session.run(None, {"images": np.stack([np.asarray(Image.open(path).convert("RGB")) for path in look])})
     learner = Learner(tmp_path / "digits.upcl")
-    ours = learner.reader.confidence(learner.reader.look(squares)).numpy()
+    ours = learner.reader.confidence(learner.reader.look(decode_now(look, 8, 1, "digits"))).numpy()
     assert (sure.argmax(1) == ours.argmax(1)).all() and np.abs(sure - ours).max() < 1e-4, "on real images"

@@ -167,9 +167,10 @@ def forget(model: Path, name: str) -> None:
 @click.option("--torch", "program", type=click.Path(path_type=Path), help="Write torch's exported program (.pt2).")
 @told_plainly
 def export(model: Path, onnx: Path | None, program: Path | None) -> None:
-    """Write a model for other programs: uint8 squares in, confidence of each class and familiarity out.
+    """Write a model for other programs: photos in, confidence of each class and familiarity out.
 
-    Any number of images at once. Normalisation is inside; names of classes and the size of squares are in the metadata.
+    Photos are uint8 RGB of any size, images x height x width x 3, any number of one size at once. Scaling, cutting and
+    normalisation are inside, as `predict` does them; names of classes are in the metadata.
     """
     from ..export import to_onnx, to_torch
     from ..learner import Learner
