@@ -30,7 +30,7 @@ from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
 from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
 from upcl.data.pixels import decode_now, fit_square
-from upcl.export import grey, middle_square
+from upcl.export import grey, middle_square, to_torch
 from upcl.growing import Asked, digest_of, make_method
 from upcl.learner import Learner
 from upcl.methods import METHODS, VARIANTS
@@ -530,6 +530,17 @@ def test_exports_answer_as_the_model_does(model: Path, photos: Path, tmp_path: P
     extra = {"upcl.json": ""}
     torch.export.load(str(tmp_path / "m.pt2"), extra_files=extra)
     assert json.loads(json.loads(extra["upcl.json"])["classes"]) == learner.classes
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_exports_read_the_head_as_the_method_does(photos: Path, tmp_path: Path) -> None:
+    asked = dataclasses.replace(QUICK, method="fetril", options={"classifier": "svm"})  # looks at unit features
+    learner = Learner(tmp_path / "m.upcl").learn(photos / "first", asked)
+    to_torch(learner, tmp_path / "m.pt2")
+    photo = load_sample_images().images[0]
+    found, _ = torch.export.load(str(tmp_path / "m.pt2")).module()(torch.from_numpy(photo[None]))
+    wanted = learner.reader.confidence(learner.reader.look(squares_of([photo], tmp_path)))
+    assert learner.whole().state.reading == "head" and torch.allclose(found.double(), wanted, atol=1e-4)
 
 
 def squares_of(images: list[np.ndarray], folder: Path) -> torch.Tensor:

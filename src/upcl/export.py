@@ -5,6 +5,7 @@ The graph scales and cuts as `data.pixels.fit_square` does with Pillow, to the s
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import json
 import logging
@@ -20,12 +21,12 @@ from torch import Tensor, nn
 from .errors import UserError
 from .files import partial_name
 from .learner import Learner
-from .methods import Method
 from .nets import frozen
 
 OPSET = 18
 PARTS = 2**22  # Pillow's weights are whole numbers of these
 LONGEST = 32_768  # pixels of a side
+EXAMPLE = (torch.zeros(2, 5, 7, 3, dtype=torch.uint8),)
 
 
 def _triangles(places: Tensor, side: Tensor, size: int) -> Tensor:
@@ -71,6 +72,8 @@ class Answering(nn.Module):
         making, reader = learner.whole().making, learner.reader
         state = reader.state
         self.net, self.size = frozen(reader.method.net).cpu(), making.size
+        self.method = copy.copy(reader.method)  # for its way to read the head
+        self.method.net = self.net
         self.by_head, self.temperature = state.reading == "head", state.calibration.temperature
         kept = [label for label, name in enumerate(state.classes) if name is not None]
         self.register_buffer("kept", torch.tensor(kept))
@@ -84,17 +87,8 @@ class Answering(nn.Module):
         squares = grey(squares) if len(self.mean) == 1 else squares
         features = self.net.features((squares / 255 - self.mean) / self.std)
         cosines = (F.normalize(features) @ self.means.T).masked_fill(self.missing, -1.0)
-        scores = self.net.classify(features)[:, self.kept] if self.by_head else cosines
+        scores = self.method.scores(features)[:, self.kept] if self.by_head else cosines
         return (scores / self.temperature).softmax(1), cosines.max(1).values
-
-
-def prepared(learner: Learner) -> tuple[Answering, Tensor]:
-    """The graph and an example of what goes in."""
-    method = learner.reader.method
-    if type(method).scores is not Method.scores:
-        raise UserError(f"{method.title} reads its head in a way of its own, which cannot be exported yet")
-    example = torch.zeros(2, 5, 7, 3, dtype=torch.uint8)
-    return Answering(learner).eval(), example
 
 
 def _told(learner: Learner) -> dict[str, str]:
@@ -115,9 +109,8 @@ def _shapes() -> dict[str, dict[int, torch.export.Dim]]:
 
 def to_torch(learner: Learner, path: Path) -> None:
     """`torch.export.load(path).module()(images)` answers; names are in its extra file upcl.json."""
-    model, example = prepared(learner)
     with _without_chatter():
-        program = torch.export.export(model, (example,), dynamic_shapes=_shapes())
+        program = torch.export.export(Answering(learner).eval(), EXAMPLE, dynamic_shapes=_shapes())
     partial = partial_name(path)
     try:
         with _without_chatter():
@@ -147,11 +140,10 @@ def to_onnx(learner: Learner, path: Path) -> None:
         raise UserError(f"ONNX needs {missing[0]}: pip install -c constraints.txt -e '.[export]'")
     import onnx
 
-    model, example = prepared(learner)
     with _without_chatter():
         program = torch.onnx.export(
-            model,
-            (example,),
+            Answering(learner).eval(),
+            EXAMPLE,
             dynamo=True,
             opset_version=OPSET,
             input_names=["images"],
