@@ -97,7 +97,7 @@ def main(root: Path) -> float:
     named = learner.predict(photos)
     hits = sum(bool(name == photo.name[0]) for name, photo in zip(named, photos, strict=True))
     refused = sum(bool(name == NOTHING) for name in named)
-    print(f"{hits} of {len(photos)} new images were named right, {refused} as {NOTHING}; try: upcl info {learner.path}")
+    print(f"{hits} of {len(photos)} new images were named right, {refused} as {NOTHING}")
     try:
         to_onnx(learner, root / "digits.onnx")
         exported, served = named_by_onnx(root / "digits.onnx", photos[:5]), named_by_service(learner, photos[0])
@@ -111,6 +111,7 @@ def main(root: Path) -> float:
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         main(Path(sys.argv[1]))
+        print(f"try: upcl info {Path(sys.argv[1]) / 'digits.upcl'}")
     else:
         with tempfile.TemporaryDirectory() as folder:
             main(Path(folder))

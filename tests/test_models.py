@@ -110,6 +110,58 @@ def test_the_same_images_again_are_noticed_and_more_of_a_class_are_taken(model: 
         Learner(path).learn(tmp_path / "kept", QUICK)
 
 
+def test_images_known_under_another_name_are_told(model: Path, photos: Path, tmp_path: Path) -> None:
+    shutil.copy(model, tmp_path / "m.upcl")
+    shutil.copytree(photos / "first" / "kind 1", tmp_path / "wrong" / "robin")
+    with pytest.raises(UserError, match=r"20 images of robin .* knows them as kind 1"):
+        Learner(tmp_path / "m.upcl").learn(tmp_path / "wrong", QUICK)
+    for place, image in enumerate(load_sample_images().images):
+        Image.fromarray(image).save(tmp_path / "wrong" / "robin" / f"own{place}.png")
+    done = upcl("learn", str(tmp_path / "wrong"), "--model", str(tmp_path / "m.upcl"), *WORDS)
+    assert done.exit_code == 0 and "20 images of robin were left out" in done.output
+
+
+def test_a_photo_for_each_class_is_learned_and_nothing_is_claimed_of_it(photos: Path, tmp_path: Path) -> None:
+    for name in ("kind 0", "kind 1"):
+        (tmp_path / "few" / name).mkdir(parents=True)
+        shutil.copy(photos / "first" / name / "0.png", tmp_path / "few" / name)
+    path = str(tmp_path / "m.upcl")
+    done = upcl("learn", str(tmp_path / "few"), "--model", path, *WORDS)
+    assert done.exit_code == 0 and "2 classes" in done.output and "is not known" in done.output
+    assert "0 classes" not in upcl("info", path).output
+    named = upcl("predict", "--model", path, str(tmp_path / "few"))
+    assert named.exit_code == 0 and "not calibrated" in named.output and "0.0%" not in named.output
+
+
+def test_a_model_that_is_not_there_is_named(model: Path, photos: Path) -> None:
+    wrong = model.with_name("kinds2.upcl")
+    done = upcl("predict", "--model", str(wrong), str(photos))
+    assert done.exit_code == 2 and f"there is no model {wrong}: did you mean {model.name}?" in done.output
+
+
+def test_no_export_overwrites_a_model(model: Path) -> None:
+    before = model.read_bytes()
+    for words in (("--onnx", str(model)), ("--torch", str(model.with_name("other.upcl")))):
+        done = upcl("export", str(model), *words)
+        assert done.exit_code == 2 and "choose another name" in done.output
+    assert model.read_bytes() == before
+
+
+def test_a_reader_that_saw_enough_is_no_error(model: Path, photos: Path) -> None:
+    words = [sys.executable, "-m", "upcl", "predict", "--model", str(model), str(photos), "--format", "json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+def test_one_file_may_be_named_alone(model: Path, photos: Path) -> None:
+    path = photos / "first" / "kind 0" / "0.png"
+    alone = Learner(model).predict(path)
+    assert alone.tolist() == Learner(model).predict(str(path)).tolist() == Learner(model).predict([path]).tolist()
+
+
 def test_files_survive_the_way_to_disk_and_back(model: Path, tmp_path: Path) -> None:
     bundle = load(model)
     save(bundle, tmp_path / "copy.upcl")
@@ -353,7 +405,7 @@ def test_forgetting_removes_the_class_from_the_file(model: Path, tmp_path: Path)
     assert "kind 1" not in learner.classes and len(learner.classes) == 5
     answers = learner.answers(torch.randint(0, 256, (8, 3, 8, 8), dtype=torch.uint8), top=6)
     assert all("kind 1" not in answer.names and len(answer.names) == 5 for answer in answers)
-    assert "knows no class" in upcl("forget", str(path), "--class", "kind 1").output
+    assert "did you mean kind" in upcl("forget", str(path), "--class", "kind 1").output
 
 
 def test_a_model_that_forgot_goes_on_learning(model: Path, photos: Path, tmp_path: Path) -> None:

@@ -25,7 +25,16 @@ from starlette.types import Message
 from upcl.cli import main
 from upcl.data.pixels import read_square
 from upcl.learner import Learner
-from upcl.serving.app import AT_ONCE, MOST_BYTES, MOST_IMAGES, Service, is_this_machine, make_app
+from upcl.serving.app import (
+    AT_ONCE,
+    MOST_BYTES,
+    MOST_IMAGES,
+    MOST_NAMES,
+    Service,
+    address_of,
+    is_this_machine,
+    make_app,
+)
 
 from .browser import browser, needs_chromium, requested
 from .test_models import model, photos
@@ -76,6 +85,8 @@ def test_limits(client: TestClient) -> None:
     assert sent(client, *[("a", b"x")] * (MOST_IMAGES + 1)).status_code == 413
     assert sent(client, ("a", b"x" * (MOST_BYTES + 1))).status_code == 413
     assert client.post("/api/predict").status_code == 422
+    for top, status in ((0, 422), (1, 200), (MOST_NAMES, 200), (MOST_NAMES + 1, 422)):
+        assert client.post(f"/api/predict?top={top}", files=[("images", b"x")]).status_code == status
 
 
 def test_chunks_without_a_length_are_counted_too(client: TestClient) -> None:
@@ -149,12 +160,23 @@ def test_without_a_token_only_this_machine_may_call(model: Path) -> None:
 
 def test_elsewhere_a_token_is_made_up_also_for_an_empty_one(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     served = []
-    monkeypatch.setattr("uvicorn.run", lambda app, **_: served.append(app))
-    done = CliRunner().invoke(main, ["serve", str(model), "--host", "0.0.0.0", "--token", ""])
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, **_: served.append(server.config.app))
+    done = CliRunner().invoke(main, ["serve", str(model), "--host", "0.0.0.0", "--port", "0", "--token", ""])
     assert done.exit_code == 0 and "token for callers: " in done.output
     assert TestClient(served[0], base_url=HERE).get("/api/model").status_code == 401
-    local = CliRunner().invoke(main, ["serve", str(model), "--host", "::1"])
-    assert "open http://[::1]:8000/" in local.output and "token" not in local.output
+    local = CliRunner().invoke(main, ["serve", str(model), "--port", "0"])
+    assert "open http://127.0.0.1:" in local.output and "token" not in local.output
+
+
+def test_where_the_page_is_told_to_be() -> None:
+    assert address_of("::1", 80) == "http://[::1]:80/" and address_of("x.org", 80) == "http://x.org:80/"
+    assert address_of("0.0.0.0", 80) == address_of("::", 80) == f"http://{socket.gethostname()}:80/"
+
+
+def test_a_port_that_is_taken_is_told(model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = CliRunner().invoke(main, ["serve", str(model), "--port", str(taken.getsockname()[1])])
+    assert done.exit_code == 2 and "in use" in done.output and "open http" not in done.output
 
 
 def test_who_gives_up_keeps_the_turn_until_the_work_is_done(model: Path, photos: Path) -> None:

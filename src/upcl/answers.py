@@ -104,7 +104,8 @@ def judge(method: Method[Any], state: State) -> Judgement:
     held = state.held_out
     if not len(held):
         empty = torch.empty(0)
-        return Judgement("head", calibrate(torch.empty(0, 1), empty.long(), empty), {}, {})
+        unknown = {name: None for name in state.classes if name is not None}
+        return Judgement("head", calibrate(torch.empty(0, 1), empty.long(), empty), {**unknown}, {})
     reader = Reader(method, state)
     seen = reader.look(held.inputs)
     right = {name: scores.argmax(1) == held.labels for name, scores in seen.scores.items()}

@@ -14,10 +14,11 @@ from torch.profiler import record_function
 
 from .core import Batch, Stage
 from .data import Transform
-from .errors import TrainingError, UserError
+from .errors import TrainingError, UserError, unknown
 from .seeding import Place, seed_all
 
 State = dict[str, Any]
+DEVICES = ("cpu", "cuda", "mps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +48,13 @@ def choose_device(name: str) -> torch.device:
     """`auto` takes the best accelerator there is."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    if name.partition(":")[0] not in DEVICES:
+        raise unknown("device", name, ["auto", *DEVICES])
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise UserError(f"device '{name}' cannot be used here: {str(error).splitlines()[0]}") from None
-    if device.type not in ("cpu", "cuda", "mps"):
-        raise UserError(f"device '{name}' cannot be used here: choose auto, cpu, cuda or mps")
     return device
 
 

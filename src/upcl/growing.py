@@ -6,7 +6,8 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -214,9 +215,10 @@ class Growth:
         """Sort images into new classes, more of old ones, and held out; leave out what the model has already."""
         old = list(self.before.classes) if self.before else []
         self.trained = dict(self.before.trained) if self.before else {}
-        known = {digest for digests in self.trained.values() for digest in digests}
-        if self.before:
-            known |= {digest_of(image) for image in (*self.before.exemplars.inputs, *self.before.held_out.inputs)}
+        known = {digest: name for name, digests in self.trained.items() for digest in digests}
+        for part in (self.before.exemplars, self.before.held_out) if self.before else ():
+            known |= {digest_of(x): str(old[k]) for x, k in zip(part.inputs, part.labels.tolist(), strict=True)}
+        self.notes = list(_known_otherwise(lot, known))
         unseen = {name for name, image in zip(lot.train_names, lot.train, strict=True) if digest_of(image) not in known}
         new = sorted(unseen.difference(old))
         self.classes: list[str | None] = [*old, *new]
@@ -232,11 +234,13 @@ class Growth:
         for name, k in number.items():
             more = tuple(digest_of(image) for image in every.inputs[every.labels == k])
             self.trained[name] = (*self.trained.get(name, ()), *more)
-            known |= set(more)
+            known |= dict.fromkeys(more, name)
         self.held = chosen(lot.held, lot.held_names)
         self.num_old, self.num_new = len(old), len(new)
         if not len(every):
-            raise NothingNewError("the model has every one of these images already: nothing to learn")
+            raise NothingNewError(
+                "; ".join(["the model has every one of these images already: nothing to learn", *self.notes])
+            )
 
     def learn(self, watch: Watch | None) -> Bundle:
         """Train, judge, guard; the bundle with the new step."""
@@ -330,6 +334,18 @@ class Growth:
                 f"old classes would lose {mean:.0f} points on average (most: {told}), more than --most-lost "
                 f"{self.asked.most_lost:g}: the model was left as it is. Try more --memory, more --epochs, or "
                 "--most-lost 100 to take it nevertheless"
+            )
+
+
+def _known_otherwise(lot: Lot, known: dict[str, str]) -> Iterator[str]:
+    """Images that the model has under the name of another class."""
+    every = zip((*lot.train_names, *lot.held_names), (*lot.train, *lot.held), strict=True)
+    pairs = Counter((name, known.get(digest_of(image), name)) for name, image in every)
+    for (name, other), num in pairs.items():
+        if name != other:
+            yield (
+                f"{num} images of {name} were left out, as the model knows them as {other}: to correct that, "
+                f"`upcl rollback`, or `upcl forget --class '{other}'` and learn both"
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from .data.folders import hold_out
 from .data.health import ImageFile, examine, readable
 from .data.pixels import decode_now
 from .engine import choose_device
-from .errors import UserError
+from .errors import UserError, unknown
 from .growing import LARGEST_OWN, Asked, Growth, Lot, Watch, is_file, make_method, now, restore, weights_of
 from .methods import Method
 from .seeding import isolated
@@ -67,7 +68,10 @@ class Learner:
 
     def whole(self) -> Bundle:
         if self.bundle is None:
-            raise UserError(f"{self.path} has learned nothing yet: `upcl learn FOLDER --model {self.path}`")
+            beside = sorted(path.name for path in self.path.parent.glob("*.upcl"))
+            near = difflib.get_close_matches(self.path.name, beside, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"`upcl learn FOLDER --model {self.path}` makes it"
+            raise UserError(f"there is no model {self.path}: {hint}")
         return self.bundle
 
     # learning
@@ -105,6 +109,7 @@ class Learner:
     def _grow(self, lot: Lot, asked: Asked, watch: Watch | None) -> Learner:
         with isolated():
             growth = Growth(self.path, self.bundle, lot, asked, self.device)
+            self.notes += growth.notes
             self.bundle = growth.learn(watch)
         self._reader = None
         save(self.bundle, self.path)
@@ -149,10 +154,11 @@ class Learner:
         """What uint8 images (N x C x size x size) show."""
         return self.reader.answers(self.reader.look(images), top) if len(images) else []
 
-    def predict(self, images: Sequence[str | Path]) -> np.ndarray:
+    def predict(self, images: str | Path | Sequence[str | Path]) -> np.ndarray:
         """A name for each image file; `none of these` for what is unlike anything learned."""
         making = self.whole().making
-        decoded = decode_now([Path(path) for path in images], making.size, making.channels, "images")
+        paths = [images] if isinstance(images, str | Path) else images
+        decoded = decode_now([Path(path) for path in paths], making.size, making.channels, "images")
         return np.array([answer.name for answer in self.answers(decoded)])
 
     # changing
@@ -177,7 +183,7 @@ class Learner:
     def _forget(self, name: str) -> None:
         bundle, state = self.whole(), self.whole().state
         if name not in self.classes:
-            raise UserError(f"{self.path} knows no class '{name}': it knows {', '.join(self.classes[:20])}")
+            raise unknown(f"class of {self.path.name}", name, self.classes)
         if len(self.classes) == 1:
             raise UserError(f"'{name}' is the only class: remove the file instead")
         label = state.classes.index(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 import tempfile
@@ -38,13 +39,15 @@ def told_plainly(command: Callable[..., None]) -> Callable[..., None]:
         except UpclError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(2 if isinstance(error, UserError) else 1)
+        except BrokenPipeError:  # whoever read our output has seen enough, such as `head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(1)
         except OSError as error:
             click.echo(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
             sys.exit(1)
         except KeyboardInterrupt:
-            click.echo(
-                "stopped; what was saved is whole: the same command goes on with it (`train` with --resume)", err=True
-            )
+            again = "with --resume " if command.__name__ == "train" else ""
+            click.echo(f"stopped; what was saved is whole: the same command {again}goes on with it", err=True)
             sys.exit(130)
 
     return wrapped
@@ -69,7 +72,10 @@ def main() -> None:
     """Class-incremental image classification: classes arrive in tasks, old images are mostly gone.
 
     \b
-    Begin with
+    With photos begin with
+      upcl learn birds/ --model birds.upcl        sub-folders are the classes; later folders add more
+      upcl predict --model birds.upcl photo.jpg   what it shows
+    For research begin with
       upcl demo                          three methods on built-in data, a minute
       upcl train upcl --data digits      one run, its folder and its table
       upcl methods                       what can be trained

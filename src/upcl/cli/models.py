@@ -80,14 +80,23 @@ def _tell(bundle: Bundle, step: Step) -> None:
         click.echo(f"{num} more images of {name}, which it knew already")
     if step.note:
         click.echo(step.note)
-    if told:
+    if not told:
+        click.echo("no image could be held out, for that a class needs two: how well it does is not known")
+    else:
         click.echo(f"right on {bundle.state.calibration.images} held-out images: {told[reading]} (by its {reading})")
 
 
 @main.command()
 @_MODEL
 @click.argument("images", nargs=-1, required=True, metavar="IMAGE|FOLDER|-", type=click.Path(path_type=Path))
-@click.option("--format", "kind", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["table", "csv", "json"]),
+    default="table",
+    show_default=True,
+    help="json is a line of JSON for each image.",
+)
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Names for each image.")
 @click.option("--device", default="auto", show_default=True)
 @told_plainly
@@ -104,8 +113,10 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
     found = predictions(learner, list_images(images, sys.stdin.buffer), top)
     failed = written(found, kind, _console())
     if kind == "table":
-        alarms = learner.whole().state.calibration.false_alarms
-        click.echo(f'"none of these" was said of {alarms:.1%} of the held-out images of known classes', err=True)
+        calibration = learner.whole().state.calibration
+        rate = f"{calibration.false_alarms:.1%} of the {calibration.images} held-out images of known classes"
+        never = "without held-out images confidence is not calibrated, and nothing is said to be none of these"
+        click.echo(f'"none of these" was said of {rate}' if calibration.images else never, err=True)
     if failed:
         sys.exit(1)
 
@@ -177,6 +188,9 @@ def export(model: Path, onnx: Path | None, program: Path | None) -> None:
 
     if not (onnx or program):
         raise UserError("export to what? say --onnx FILE, or --torch FILE")
+    for path in (onnx, program):
+        if path and (path.suffix == ".upcl" or path.resolve() == model.resolve()):
+            raise UserError(f"{path}: an export would overwrite a model, or look like one: choose another name")
     learner = Learner(model, device="cpu")
     for path, write in ((onnx, to_onnx), (program, to_torch)):
         if path:
@@ -187,7 +201,7 @@ def export(model: Path, onnx: Path | None, program: Path | None) -> None:
 @main.command()
 @_FILE
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; other hosts ask for a token.")
-@click.option("--port", type=int, default=8000, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 @click.option("--token", help="What callers must send. [none on this machine; made up for other hosts]")
 @told_plainly
 def serve(model: Path, host: str, port: int, token: str | None) -> None:
@@ -197,18 +211,24 @@ def serve(model: Path, host: str, port: int, token: str | None) -> None:
     curl -F images=@photo.jpg http://127.0.0.1:8000/api/predict
     """
     import secrets
+    import socket
 
     from ..learner import Learner
 
     try:
         import uvicorn
 
-        from ..serving.app import is_this_machine, make_app
+        from ..serving.app import address_of, is_this_machine, make_app
     except ImportError as error:
         raise UserError(f"serving needs {error.name}: pip install -c constraints.txt -e '.[serve]'") from None
     if not is_this_machine(host) and not token:
         token = secrets.token_urlsafe(24)
         click.echo(f"token for callers: {token}")
     app = make_app(Learner(model), token or None)
-    click.echo(f"open http://{f'[{host}]' if ':' in host else host}:{port}/   (Ctrl-C stops)")
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_keep_alive=15, limit_concurrency=128)
+    try:
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UserError(f"cannot listen on {host} port {port}: {error.strerror}. Choose another --port") from None
+    click.echo(f"open {address_of(host, listening.getsockname()[1])}   (Ctrl-C stops)")
+    config = uvicorn.Config(app, log_level="warning", timeout_keep_alive=15, limit_concurrency=128)
+    uvicorn.Server(config).run(sockets=[listening])

@@ -71,7 +71,9 @@ class Health:
         yield from self.remarks
         if self.broken:
             path, reason = self.broken[0]
-            yield f"{len(self.broken)} files cannot be read and were left out, such as {path}: {reason}"
+            yield f"{len(self.broken)} files cannot be read and were left out, such as {path}: {reason}" + (
+                " (`upcl data check FOLDER` lists all)" if len(self.broken) > 1 else ""
+            )
         if unread := [label for label, counts in self.classes.items() if not any(counts.values())]:
             yield f"classes were left out, as none of their files can be read: {', '.join(unread[:5])}"
         if self.empty:

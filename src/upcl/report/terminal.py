@@ -339,7 +339,9 @@ def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
         "answers by": {"head": "the head", "nme": "the nearest mean of exemplars"}[state.reading],
         "temperature": f"{state.calibration.temperature:.3g}",
         "none of these": f"familiarity below {state.calibration.threshold:.3f}; false alarms on held-out images: "
-        f"{state.calibration.false_alarms:.1%} of {state.calibration.images}",
+        f"{state.calibration.false_alarms:.1%} of {state.calibration.images}"
+        if state.calibration.images
+        else "never said: no image is held out",
         "written by": ", ".join(f"{name} {version}" for name, version in bundle.written_by.items())
         + f"; format {FORMAT} {VERSION}",
     }
@@ -356,8 +358,13 @@ def epochs_of(console: Console, label: str) -> Iterator[Callable[[EpochEnd], Non
     """A bar over the epochs of one step, with the time left; plain lines where there is no terminal."""
     with _bar(console) as bar:
         row = bar.add_task(label, total=None, detail="")
+        begun = False
 
         def watch(end: EpochEnd) -> None:
+            nonlocal begun
+            if end.epoch and not begun:
+                console.print(f"{label}: goes on after epoch {end.epoch}", markup=False)
+            begun = True
             if not console.is_terminal and (end.epoch + 1) % 10 == 0:
                 console.print(f"{label}: epoch {end.epoch + 1} of {end.epochs}", markup=False)
             detail = f"epoch {end.epoch + 1}/{end.epochs}  loss {sum(end.losses.values()):.3f}"

@@ -6,6 +6,7 @@ import asyncio
 import io
 import ipaddress
 import secrets
+import socket
 import threading
 from importlib.metadata import version
 from importlib.resources import files
@@ -13,7 +14,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-from fastapi import Depends, FastAPI, File, HTTPException, Request, Security, UploadFile
+from fastapi import Depends, FastAPI, File, HTTPException, Query, Request, Security, UploadFile
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel
@@ -26,6 +27,7 @@ from ..learner import Learner
 from ..report.content import picture
 
 MOST_IMAGES = 16
+MOST_NAMES = 20  # of one image
 MOST_PIXELS = 50_000_000  # of one image
 MOST_BYTES = 20 * 2**20  # of one request
 SECONDS = 30.0  # for a request to arrive, and again to be answered
@@ -178,6 +180,13 @@ def is_this_machine(host: str) -> bool:
         return host == "localhost"
 
 
+def address_of(host: str, port: int) -> str:
+    """Where a browser finds the page of a service that listens on this host."""
+    if host in ("0.0.0.0", "::"):  # every address of this machine
+        host = socket.gethostname()
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"description": "The token is missing or wrong."},
     403: {"description": "Without a token, only this machine may call."},
@@ -228,14 +237,16 @@ def make_app(learner: Learner, token: str | None = None, seconds: float = SECOND
         return service.told()
 
     @app.post("/api/predict", dependencies=[Depends(allowed)], responses={**REFUSALS, **LIMITS})
-    async def predict(images: Annotated[list[UploadFile], File()], top: int = 5) -> list[Named]:
+    async def predict(
+        images: Annotated[list[UploadFile], File()], top: Annotated[int, Query(ge=1, le=MOST_NAMES)] = 5
+    ) -> list[Named]:
         """Name what is in up to 16 images: confidence is calibrated, `known` is false for what is unlike anything."""
         if len(images) > MOST_IMAGES:
             raise HTTPException(413, f"{len(images)} images are more than {MOST_IMAGES}")
         contents = [(image.filename or "image", await image.read()) for image in images]
         try:
             async with asyncio.timeout(seconds):
-                return await asyncio.to_thread(service.name, contents, max(1, min(top, 20)))
+                return await asyncio.to_thread(service.name, contents, top)
         except TimeoutError:
             raise HTTPException(503, f"no answer within {seconds:g} seconds: too many ask at once") from None
 
