@@ -19,6 +19,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
+from rich.table import Table as RichTable
 
 from upcl import UserError, load_dataset, run
 from upcl.cli import main, train
@@ -30,6 +32,7 @@ from upcl.report.content import Content, of_runs
 from upcl.report.html import page
 from upcl.report.plotting import figure_of
 from upcl.report.reading import StoredRun, read_runs
+from upcl.report.terminal import as_rich
 from upcl.report.writing import write_figures, write_page
 
 EVIL = "<script>window.evil = 1</script>"
@@ -76,6 +79,17 @@ def test_what_is_no_run_is_named(content: str | None, said: str, tmp_path: Path)
         read_runs([tmp_path])
     with pytest.raises(UserError, match="nothing at"):
         read_runs([tmp_path / "missing"])
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_tables_fit_the_terminal_and_lose_nothing(width: int, content: Content) -> None:
+    results, console = content.tables[0], Console(width=width, record=True, file=io.StringIO())
+    parts = list(as_rich(results, width))
+    console.print(*parts, sep="\n")
+    told = console.export_text()
+    assert max(map(len, told.splitlines())) <= width and "…" not in told
+    assert sum(isinstance(part, RichTable) for part in parts) > 1 or width == 200
+    assert all(cell.text in told and cell.small in told for row in results.rows for cell in row)
 
 
 def test_a_damaged_sketch_is_named(folder: Path, tmp_path: Path) -> None:

@@ -478,7 +478,7 @@ def _reproduce(asked: Experiment, place: Place, stem: Path, kind: str, *, dry_ru
     notes = [f"{failed} of {len(rows)} runs are missing: they failed"] if failed else []
     content = of_experiment(asked, read_runs(done), distances, notes)
     for table in content.tables:
-        console.print(as_rich(table))
+        console.print(*as_rich(table, console.width), sep="\n")
     if can_write():
         for path in write(content, kind, stem if kind in PICTURES else stem.with_name(f"{stem.name}.{kind}")):
             console.print(f"written: {path}", soft_wrap=True, markup=False)

@@ -38,6 +38,7 @@ from ..summaries import title_of
 from .tables import Table as Results
 
 SHOWN = 20  # files of each kind of trouble
+NARROWEST = 8  # characters for the names of lines
 
 
 def number(value: float | None) -> str:
@@ -129,14 +130,31 @@ def describe_fields(cls: type[Any]) -> Iterator[Padding]:
             yield Padding(f"[dim]source: {about['source']}[/dim]", (0, 0, 0, 6))
 
 
-def as_rich(results: Results) -> Table:
-    """A table of results, with its notes below."""
-    table = Table(title=escape(results.title), caption=escape("\n".join(results.notes)))
-    for place, column in enumerate(results.columns):
-        table.add_column(column, justify="right" if place else "left")
-    for row in results.rows:
-        table.add_row(*(escape(f"{cell.text}\n{cell.small}" if cell.small else cell.text) for cell in row))
-    return table
+def as_rich(results: Results, width: int) -> Iterator[Table | str]:
+    """A table of results, then its notes. Columns that do not fit into the width follow in tables of the same lines."""
+    cells = [
+        [escape(f"{cell.text}\n{cell.small}" if cell.small else cell.text) for cell in column]
+        for column in zip(*results.rows, strict=True)
+    ]
+    sizes = [
+        max(map(len, [*title.split(), *"\n".join(column).splitlines()]))
+        for title, column in zip(results.columns, cells, strict=True)
+    ]
+    left = width - 4 - sum(size + 3 for size in sizes[1:])
+    sizes[0] = min(sizes[0], left if left >= NARROWEST else width // 3)
+    bands = [[0]]
+    for place in range(1, len(sizes)):
+        if len(bands[-1]) > 1 and 1 + sum(sizes[k] + 3 for k in (*bands[-1], place)) > width:
+            bands.append([0])
+        bands[-1].append(place)
+    for band in bands:
+        table = Table(title=escape(results.title))
+        for place in band:
+            table.add_column(results.columns[place], justify="right" if place else "left", width=sizes[place])
+        for row in zip(*(cells[place] for place in band), strict=True):
+            table.add_row(*row)
+        yield table
+    yield from (escape(note) for note in results.notes)
 
 
 URGENCY: tuple[Status, ...] = ("running", "failed", "stopped", "waiting", "done", "done before")
