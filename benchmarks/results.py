@@ -1,7 +1,7 @@
 """The paper's experiments at quick scale, written into docs/results.md with their figures.
 
-    make results                      # built-in data: about an hour on two cores
-    make results DATA=cifar100        # five of them on CIFAR-100 (in UPCL_DATA) too: another hour and a half
+    make results                      # built-in data: an hour and a quarter on two cores
+    make results DATA=cifar100        # five of them on CIFAR-100 (in UPCL_DATA) too: as long again
 
 Runs that are done (runs/results) are not repeated, and a broken one goes on where it stopped.
 """
