@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import signal
 import socket
 import subprocess
 import sys
@@ -200,23 +201,15 @@ def test_who_gives_up_keeps_the_turn_until_the_work_is_done(model: Path, photos:
 
 @pytest.fixture(scope="module")
 def address(model: Path) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "upcl", "serve", str(model), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    until = time.monotonic() + 60
-    while True:
-        try:
-            urllib.request.urlopen(f"{url}/health", timeout=2).close()
-            break
-        except OSError:
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.2)
-    yield url
-    process.terminate()
-    process.wait(20)
+    """Of a service in a process of its own, which Ctrl-C ends without a word."""
+    command = [sys.executable, "-m", "upcl", "serve", str(model), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        url = process.stdout.readline().split()[1].rstrip("/")
+        urllib.request.urlopen(f"{url}/health", timeout=60).close()
+        yield url
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20) == ("", "") and process.returncode == 0
 
 
 def test_fifty_at_once_are_all_answered(address: str, photos: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -231,4 +232,5 @@ def serve(model: Path, host: str, port: int, token: str | None) -> None:
         raise UserError(f"cannot listen on {host} port {port}: {error.strerror}. Choose another --port") from None
     click.echo(f"open {address_of(host, listening.getsockname()[1])}   (Ctrl-C stops)")
     config = uvicorn.Config(app, log_level="warning", timeout_keep_alive=15, limit_concurrency=128)
-    uvicorn.Server(config).run(sockets=[listening])
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])

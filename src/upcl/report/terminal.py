@@ -133,8 +133,8 @@ def describe_fields(cls: type[Any]) -> Iterator[Padding]:
 def as_rich(results: Results, width: int) -> Iterator[Table | str]:
     """A table of results, then its notes. Columns that do not fit into the width follow in tables of the same lines."""
     cells = [
-        [escape(f"{cell.text}\n{cell.small}" if cell.small else cell.text) for cell in column]
-        for column in zip(*results.rows, strict=True)
+        [escape(f"{row[place].text}\n{row[place].small}".rstrip("\n")) for row in results.rows]
+        for place in range(len(results.columns))
     ]
     sizes = [
         max(map(len, [*title.split(), *"\n".join(column).splitlines()]))
