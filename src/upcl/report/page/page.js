@@ -3,7 +3,8 @@ const figures = JSON.parse(document.getElementById("figures").textContent);
 const root = document.documentElement;
 const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-// Charts are drawn when they come near the window, and again when the theme changes.
+// Charts are drawn when they come near the window, the first hundred also while nothing else is done, and all again
+// when the theme changes.
 function layoutOf(key, width) {
   const own = figures[key].layout;
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
@@ -37,6 +38,12 @@ const seen = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
 }, { rootMargin: "600px" });
 charts.forEach((element) => seen.observe(element));
+const idle = window.requestIdleCallback || ((work) => setTimeout(work, 50));
+function drawNext() {
+  const next = charts.slice(0, 100).find((element) => !element.dataset.drawn);
+  if (next) { draw(next); idle(drawNext); }
+}
+idle(drawNext);
 const drawAgain = () => charts.filter((element) => element.dataset.drawn).forEach(draw);
 window.addEventListener("beforeprint", () => charts.forEach(draw));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
