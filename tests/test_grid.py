@@ -112,6 +112,9 @@ def test_the_time_left_and_a_dry_run(tmp_path: Path) -> None:
         env={**os.environ, "COLUMNS": "120"},
     )
     assert told.returncode == 0 and "4 runs left" in told.stdout and not (tmp_path / "out").exists()
+    wrong = write(tmp_path / "wrong.yaml", method=["upcl", "icarl"], seed=[0, 1], options=[{"margin": "none"}])
+    told = subprocess.run(command(wrong, tmp_path / "out", "--dry-run"), capture_output=True, text=True)
+    assert told.returncode == 1 and told.stderr.count("error: ") == 1, "told once, not by every run"
     rows = prepare(make_grid({"same": TINY, "vary": {"seed": [0, 1]}}, "x"), tmp_path / "out", None)
     assert seconds_left(rows, 1) is None
     rows[0].seconds, rows[0].share, rows[0].status = 10.0, 0.5, "running"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,15 @@ def wait_for(true: Callable[[], Any]) -> Any:
     return found
 
 
+LABELS = """
+const shown = (chart, axis, side) => [...chart.querySelectorAll(`.${axis}tick text`)]
+  .map((text) => [text.getBoundingClientRect()[side], text.textContent])
+  .sort((a, b) => a[0] - b[0]).map((pair) => pair[1]);
+return [...document.querySelectorAll('.chart.heat')].flatMap((chart) => ['x', 'y'].map((axis) =>
+  [figures[chart.dataset.chart].layout[`${axis}axis`].ticktext, shown(chart, axis, axis === 'x' ? 'left' : 'top')]));
+"""
+
+
 @pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
 def test_the_page_draws_every_chart_without_network_or_errors(written: Path, tmp_path: Path, width: int) -> None:
     with browser(tmp_path / "profile", width) as driver:
@@ -43,6 +53,8 @@ def test_the_page_draws_every_chart_without_network_or_errors(written: Path, tmp
         assert num > 15
         missing = "return document.querySelectorAll('.chart:not(:has(svg.main-svg))').length"
         wait_for(lambda: driver.execute_script(missing) == 0)  # also those that are not in sight
+        for wanted, found in driver.execute_script(LABELS):
+            assert [html.unescape(name) for name in wanted] == found, "names stand at their own rows and columns"
         assert [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"] == []
         assert requested(driver) == [written.as_uri()]
         assert driver.execute_script("return window.evil") is None

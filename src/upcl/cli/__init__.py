@@ -197,7 +197,12 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
 @click.option("--resume", is_flag=True, help="Go on with the run in --out.")
 @click.option("--compile", "compiled", is_flag=True, help="Compile the backbone: faster steps after a minute or so.")
 @click.option("--profile", is_flag=True, help="Trace a few steps (Chrome format) and print where the time goes.")
-@click.option("--track", multiple=True, metavar="NAME", help="Also write to tensorboard, mlflow or wandb; repeat.")
+@click.option(
+    "--track",
+    multiple=True,
+    metavar="NAME",
+    help="Also write to tensorboard, mlflow or wandb, beside the run's folder; repeat.",
+)
 @click.option("--save-seconds", type=float, default=30, show_default=True, help="Between checkpoints within a task.")
 @told_plainly
 def train(
@@ -357,12 +362,17 @@ def _run_grid(rows: Sequence[Progress], place: Place, *, dry_run: bool) -> bool:
     if dry_run:
         probed = list(estimates(rows, place.data_root, choose_device(place.device)))
         console.print(estimate_table(rows, probed, place.jobs))
-        return True
-    with live_grid(console, place.jobs) as show:
-        run_grid(rows, place, show)
-    failed = [row for row in rows if row.status == "failed"]
-    for row in failed:
-        click.echo(f"error: {row.job.name}: {row.error}", err=True)
+    else:
+        with live_grid(console, place.jobs) as show:
+            run_grid(rows, place, show)
+    failed: dict[str, list[str]] = {}
+    for row in rows:
+        if row.status == "failed":
+            failed.setdefault(row.error, []).append(row.job.name)
+    for error, names in failed.items():
+        click.echo(
+            f"error: {', '.join(names[:3])}{f' and {len(names) - 3} more' if names[3:] else ''}: {error}", err=True
+        )
     return not failed
 
 
@@ -382,6 +392,9 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
     vary:
       method: [icarl, upcl]
       seed: [0, 1, 2]
+
+    `same` and `vary` take `method` and the options of `upcl train` (`order_seed` for --order-seed). What --set says is
+    `options`, such as {tau: 0.1}.
     """
     from ..grid import Place, prepare, read_grid
 

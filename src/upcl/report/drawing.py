@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..files import partial_name
 from .charts import LONGEST, PALETTE, Bars, Chart, Cloud, Curves, Heat, paint, shortened
-from .plotting import BAND_OPACITY, SCALE, TICKS
+from .plotting import BAND_OPACITY, PATTERNS, SCALE, TICKS
 
 MARKS = {"circle": "o", "x": "x", "cross": "+"}
 STROKES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
@@ -132,7 +132,8 @@ def _(chart: Bars, axes: Any, figure: Figure) -> None:  # noqa: ARG001
     for place, line in enumerate(chart.lines):
         x = [at + (place - (len(chart.lines) - 1) / 2) * width for at in line.x]
         heights = [float("nan") if value is None else value for value in line.y]
-        axes.bar(x, heights, width, color=paint(line)[0], label=_text(line.name))
+        colour, stroke = paint(line)
+        axes.bar(x, heights, width, color=colour, hatch=2 * PATTERNS[stroke], label=_text(line.name))
     if len(chart.names) <= TICKS:
         axes.set_xticks(range(len(chart.names)), _texts(chart.names), fontsize=7)
     axes.set(xlabel=chart.x, ylabel=chart.y)

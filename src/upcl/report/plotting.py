@@ -12,6 +12,7 @@ Figure = dict[str, Any]
 BAND_OPACITY = 0.16
 SCALE = ((0.0, "#f7fbff"), (0.25, "#c6dbef"), (0.5, "#6baed6"), (0.75, "#2171b5"), (1.0, "#08306b"))
 MARKS = {"circle": "circle", "x": "x-thin", "cross": "cross-thin"}
+PATTERNS = {"solid": "", "dash": "/", "dot": ".", "dashdot": "x", "longdash": "-"}  # of bars, by the stroke of lines
 TICKS = 20  # names of classes that an axis has room for
 
 
@@ -97,7 +98,6 @@ def _(chart: Heat) -> Figure:
     """Names stand on the axes, as categories: hovering tells them without a text for each cell."""
     named = len(chart.rows) <= TICKS
     axes = {"type": "category", "showticklabels": named, "ticks": "", "showgrid": False, "zeroline": False}
-    axes |= {"tickmode": "array", "tickvals": list(range(len(chart.rows)))} if named else {}
     trace = {
         "z": [[_short(value) for value in row] for row in chart.values],
         "x": list(chart.columns),
@@ -108,14 +108,12 @@ def _(chart: Heat) -> Figure:
         "colorscale": SCALE,
         "hovertemplate": "%{y} / %{x}: %{z:.1f} %<extra></extra>",
         "colorbar": {"thickness": 10, "outlinewidth": 0},
-        "xgap": 1 if named else 0,
-        "ygap": 1 if named else 0,
     }
     layout = {
-        "xaxis": {**axes, "ticktext": _ticks(chart.columns), "title": {"text": chart.x}},
+        "xaxis": {**axes, **_ticks(chart.columns), "title": {"text": chart.x}},
         "yaxis": {
             **axes,
-            "ticktext": _ticks(chart.rows),
+            **_ticks(chart.rows),
             "title": {"text": chart.y},
             "autorange": "reversed",
             "scaleanchor": "x",
@@ -126,8 +124,11 @@ def _(chart: Heat) -> Figure:
     return {"data": [trace], "layout": layout}
 
 
-def _ticks(names: Sequence[str]) -> list[str]:
-    return [shortened(name) for name in names] if len(names) <= TICKS else []
+def _ticks(names: Sequence[str]) -> Figure:
+    """Ticks stand at names, not at their places: plotly takes a place for the class of that name, if any."""
+    if len(names) > TICKS:
+        return {}
+    return {"tickmode": "array", "tickvals": list(names), "ticktext": [shortened(name) for name in names]}
 
 
 def _short(value: float | None) -> float | None:
@@ -178,7 +179,7 @@ def _(chart: Bars) -> Figure:
             "textposition": "none",
             "name": line.name,
             "type": "bar",
-            "marker": {"color": paint(line)[0]},
+            "marker": {"color": paint(line)[0], "pattern": {"shape": PATTERNS[paint(line)[1]]}},
             "hovertemplate": "%{text}: %{y:.1f}<extra>%{fullData.name}</extra>",
         }
         for line in chart.lines

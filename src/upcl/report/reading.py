@@ -72,7 +72,7 @@ def read_runs(paths: Sequence[Path], notes: list[str] | None = None) -> list[Sto
         if not run.record["seconds"]:
             told.append(f"left out, as it has no finished task yet: {folder.name}")
         elif digest in runs:
-            told.append(f"left out, as it is the same run as {runs[digest].folder.name}: {folder.name}")
+            told.append(f"left out, as it is the same run as {runs[digest].folder}: {folder}")
         else:
             runs[digest] = run
     if folders and not runs:

@@ -214,7 +214,7 @@ def estimate_table(rows: Sequence[GridRow], estimates: Sequence[Estimate | None]
             if estimate is None
             else [str(timedelta(seconds=round(estimate.seconds))), f"{estimate.disk / 1e6:.0f} MB"]
         )
-        table.add_row(escape(row.job.name), escape(row.error) or row.status, *told)
+        table.add_row(escape(row.job.name), row.status, *told)
     return table
 
 

@@ -5,7 +5,7 @@ const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
 // Charts are drawn when they come near the window, the first hundred also while nothing else is done, and all again
 // when the theme changes.
-function layoutOf(key, width) {
+function layoutOf(key, width, height) {
   const own = figures[key].layout;
   const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), automargin: true };
   const narrow = width < 420;
@@ -14,8 +14,11 @@ function layoutOf(key, width) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: colour("--ink"), size: narrow ? 10 : 12 },
-    margin: { l: narrow ? 44 : 56, r: 12, t: 10, b: 44 },
-    legend: { orientation: "h", y: -0.22, font: { size: narrow ? 9 : 11 } },
+    margin: { l: narrow ? 44 : 56, r: 12, t: 10, b: 48 + 20 * linesOfLegend(key, width) },
+    height,
+    legend: {
+      orientation: "h", yref: "container", y: 0, yanchor: "bottom", maxheight: 2000, font: { size: narrow ? 9 : 11 },
+    },
     hoverlabel: { namelength: -1 },
     autosize: true,
   };
@@ -23,14 +26,25 @@ function layoutOf(key, width) {
   return layout;
 }
 
+// Entries stand in columns as wide as the longest name.
+function linesOfLegend(key, width) {
+  const names = figures[key].data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
+  if (names.length < 2) return 0;
+  const column = 46 + (width < 420 ? 5.2 : 6.2) * Math.max(...names.map((name) => name.length));
+  return Math.ceil(names.length / Math.max(1, Math.floor((width - 68) / column)));
+}
+
 function draw(element) {
   const key = element.dataset.chart;
+  element.dataset.height ??= element.clientHeight;
+  const height = Number(element.dataset.height) + 20 * Math.max(0, linesOfLegend(key, element.clientWidth) - 1);
+  element.style.height = `${height}px`;
   element.dataset.drawn = "yes";
   const data = figures[key].data.map((trace) =>
     trace.marker && trace.marker.line && trace.marker.line.color === "#111111"
       ? { ...trace, marker: { ...trace.marker, line: { ...trace.marker.line, color: colour("--ink") } } }
       : trace);
-  Plotly.react(element, data, layoutOf(key, element.clientWidth), { responsive: true, displaylogo: false, displayModeBar: false });
+  Plotly.react(element, data, layoutOf(key, element.clientWidth, height), { responsive: true, displaylogo: false, displayModeBar: false });
 }
 
 const charts = [...document.querySelectorAll(".chart")];
