@@ -74,7 +74,7 @@ def test_config_file_and_options_over_it(tmp_path: Path) -> None:
         (["train", "upcl", "--set", "tau=hot"], "tau"),
         (["train", "upcl", "--taks", "3"], "--tasks"),
         (["train", "upcl", "--tasks", "x"], "say a number"),
-        (["train", "upcl", "--device", "gpu"], "cannot be used"),
+        (["train", "upcl", "--device", "gpu"], "choose auto, cpu, cuda"),
         (["train", "--data", "digits"], "which method"),
         (["train", "upcl", "--device", "meta"], "choose auto, cpu"),
         (["train", "upcl", "--data", "synthetic:seed=-1"], "must not be negative"),

@@ -129,5 +129,5 @@ def test_divergence_is_an_error_that_names_the_loss() -> None:
 
 def test_unusable_device_is_named() -> None:
     assert choose_device("cpu") == CPU
-    with pytest.raises(UserError, match="device 'gpu' cannot be used"):
+    with pytest.raises(UserError, match="unknown device 'gpu': choose auto, cpu, cuda"):
         choose_device("gpu")

@@ -199,7 +199,7 @@ def test_the_same_run_twice_is_one_run(folder: Path, tmp_path: Path) -> None:
         shutil.copytree(folder / "upcl-0", tmp_path / name)
     notes: list[str] = []
     (only,) = read_runs([tmp_path], notes)
-    assert only.folder.name == "one" and "the same run as one: two" in notes[0]
+    assert only.folder.name == "one" and f"the same run as {tmp_path / 'one'}: {tmp_path / 'two'}" in notes[0]
 
 
 def test_runs_without_a_finished_task_do_not_block_the_others(folder: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch.profiler import record_function
 
 from .core import Batch, Stage
 from .data import Transform
-from .errors import TrainingError, UserError, unknown
+from .errors import TrainingError, UserError
 from .seeding import Place, seed_all
 
 State = dict[str, Any]
@@ -49,7 +49,7 @@ def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if name.partition(":")[0] not in DEVICES:
-        raise unknown("device", name, ["auto", *DEVICES])
+        raise UserError(f"unknown device '{name}': choose auto, cpu, cuda, cuda:1 or mps")
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
