@@ -273,13 +273,14 @@ class Growth:
         return dataclasses.replace(self.bundle, making=self.making).grown(step, state)
 
     def _train(self, method: Method[Any], watch: Watch | None) -> float:
+        weights = self.before.weights if self.before else {}
         identity = StepIdentity(
             {
                 "model": len(self.bundle.history),
                 "making": dataclasses.asdict(self.making),
                 "recipes": dataclasses.asdict(self.recipes),
                 "images": _sha256(x for part in (self.fresh, self.extra) for x in (part.inputs, part.labels)),
-                "before": _sha256(self.before.weights.values() if self.before else ()),
+                "before": _sha256(weights[name] for name in sorted(weights)),  # files give them in any order
             }
         )
         stored = self.work / "config.json"

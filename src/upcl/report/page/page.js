@@ -26,7 +26,7 @@ function layoutOf(key, width, height) {
   return layout;
 }
 
-// Entries stand in columns as wide as the longest name.
+// At most: as if every entry were as wide as the longest.
 function linesOfLegend(key, width) {
   const names = figures[key].data.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
   if (names.length < 2) return 0;
