@@ -110,7 +110,7 @@ class ScrollBackbone(Features):
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.blocks(self.pool(F.relu(self.stem(images))))
         used = maps.mean((2, 3)).T
-        return self.roll.put(used, used.new_zeros(self.dim, len(images))).T
+        return self.roll.put(used, used.new_zeros(self.dim, used.shape[1])).T
 
     def at_width(self, images: Tensor, width: int) -> Tensor:
         """Features of the sub-network of the first `width` groups."""
