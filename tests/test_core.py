@@ -33,7 +33,7 @@ def test_one_cycle_of_a_single_step_is_finite() -> None:
 
 
 def test_few_images_make_smaller_batches() -> None:
-    recipe = Recipe(batch_size=64, least_steps=20)
+    recipe = Recipe(batch_size=64, min_steps=20)
     assert [recipe.batch_for(num) for num in (10, 320, 1000, 1280, 50_000)] == [16, 16, 50, 64, 64]
     assert Recipe(batch_size=64).batch_for(10) == 64
 

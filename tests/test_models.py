@@ -99,7 +99,7 @@ def test_the_same_images_again_are_noticed_and_more_of_a_class_are_taken(model: 
     before = load(path).state
     learner = Learner(path).learn(tmp_path / "more", QUICK)
     step = learner.whole().history[-1]
-    assert step.more == {"kind 1": 8} and step.added == ()
+    assert step.extra == {"kind 1": 8} and step.added == ()
     assert "weights stayed" in step.note
     assert all(torch.equal(before.weights[k], v) for k, v in learner.whole().state.weights.items())
     kept = tmp_path / "kept" / "kind 0"
@@ -166,7 +166,7 @@ def test_files_survive_the_way_to_disk_and_back(model: Path, tmp_path: Path) -> 
     bundle = load(model)
     save(bundle, tmp_path / "copy.upcl")
     again = load(tmp_path / "copy.upcl")
-    assert again.making == bundle.making and again.history == bundle.history
+    assert again.spec == bundle.spec and again.history == bundle.history
     for number, state in bundle.states.items():
         assert torch.equal(again.states[number].exemplars.inputs, state.exemplars.inputs)
         assert all(torch.equal(again.states[number].weights[k], v) for k, v in state.weights.items())
@@ -309,7 +309,7 @@ def test_hostile_sizes_are_refused_at_once(model: Path, tmp_path: Path) -> None:
         state["growth"], state["classes"] = [20_000], [str(k) for k in range(20_000)]
 
     def many_images(manifest: Any) -> None:
-        manifest["making"]["size"] = 1024
+        manifest["spec"]["size"] = 1024
         manifest["states"]["1"]["held_out"]["images"] *= 2000
 
     with pytest.raises(ModelFileError, match="does not fit the network"):
@@ -340,11 +340,11 @@ def test_what_was_learned_from_is_never_held_out(photos: Path, tmp_path: Path) -
         for extra in sorted(folder.iterdir())[::3]:
             extra.rename(folder / f"a{extra.name}")  # another order, another split
     after = learner.learn(both, dataclasses.replace(QUICK, memory="6/class")).whole()
-    assert after.history[-1].more == {}, "none of these images is new"
+    assert after.history[-1].extra == {}, "none of these images is new"
     trained = {digest for digests in before.trained.values() for digest in digests}
     assert not trained & {digest_of(image) for image in after.state.held_out.inputs}
     assert set(after.state.trained) == {f"kind {k}" for k in range(6)}
-    assert after.making.memory == "6/class" and after.written_by == {}
+    assert after.spec.memory == "6/class" and after.written_by == {}
     assert set(load(tmp_path / "m.upcl").written_by) == {"upcl", "torch"}
 
 
@@ -362,9 +362,9 @@ def test_more_images_beside_a_new_class_are_kept_once(photos: Path, tmp_path: Pa
     shutil.move(next((rest / "kind 1").iterdir()), one)
     learner = Learner(tmp_path / "m.upcl").learn(some, QUICK).learn(rest, dataclasses.replace(QUICK, memory="20/class"))
     kept = [digest_of(image) for image in learner.whole().state.exemplars.inputs]
-    assert len(kept) == len(set(kept)) and learner.whole().history[-1].more["kind 0"] > 0
+    assert len(kept) == len(set(kept)) and learner.whole().history[-1].extra["kind 0"] > 0
     learner.learn(one.parent, QUICK)
-    assert learner.whole().history[-1].more == {"kind 1": 1}, "one photo is taken too"
+    assert learner.whole().history[-1].extra == {"kind 1": 1}, "one photo is taken too"
 
 
 def test_confidence_leaves_room_for_what_was_not_seen() -> None:
@@ -448,10 +448,10 @@ def test_fields_of_the_recipe_can_change_and_those_of_the_method_cannot(photos: 
         "learn", str(photos / "first"), "--model", path, *WORDS, "--method", "cos+fm", "--set", "recipe.lr=1e-9"
     )
     assert made.exit_code == 0, made.output
-    making = load(Path(path)).making
-    assert VARIANTS["cos+fm"].options.items() <= making.options.items()
+    spec = load(Path(path)).spec
+    assert VARIANTS["cos+fm"].options.items() <= spec.options.items()
     first = Learner(path).reader.method.net.backbone.state_dict()
-    fresh = make_method(making, 3, torch.device("cpu")).net.backbone.state_dict()
+    fresh = make_method(spec, 3, torch.device("cpu")).net.backbone.state_dict()
     assert all(torch.allclose(first[name], value, atol=1e-6) for name, value in fresh.items() if "weight" in name)
     refused = upcl("learn", str(photos / "second"), "--model", path, *WORDS, "--set", "margin=none")
     assert refused.exit_code == 2 and "was made with margin fixed: that cannot change" in refused.output
@@ -631,7 +631,7 @@ def test_false_alarms_are_measured_on_other_images() -> None:
     familiar = torch.rand(1000, generator=torch.Generator().manual_seed(0))
     found = calibrate(torch.zeros(1000, 2), torch.zeros(1000, dtype=torch.int64), familiar)
     assert found.threshold == pytest.approx(0.05, abs=0.02)
-    assert 0.02 < found.false_alarms < 0.09
+    assert 0.02 < found.false_alarm_rate < 0.09
 
 
 def test_the_example_grows_a_model(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def test_learning_from_a_pretrained_backbone_frozen_or_not(photos: Path, tmp_pat
         stored = learner.whole().state.weights["backbone.stem.0.0.weight"]
         assert torch.equal(stored, read_weights(path)["conv1.weight"]) is frozen
     learner = Learner(tmp_path / "upcl.upcl").learn(photos / "first", Asked(frozen=True, **weights))  # type: ignore[arg-type]
-    assert learner.whole().making.options["projector"] > 0
+    assert learner.whole().spec.options["projector"] > 0
     bare = Asked(frozen=True, options={"projector": 0}, **weights)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="nothing to learn when the backbone stands still"):
         Learner(tmp_path / "bare.upcl").learn(photos / "first", bare)

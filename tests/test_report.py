@@ -69,7 +69,7 @@ def test_runs_are_found_below_a_folder_and_each_once(folder: Path) -> None:
         ("{", "not JSON"),
         ('{"schema": 99}', "schema 99"),
         ("[]", "schema"),
-        ('{"schema": 1}', "lacks 'finished'"),
+        ('{"schema": 2}', "lacks 'finished'"),
     ],
 )
 def test_what_is_no_run_is_named(content: str | None, said: str, tmp_path: Path) -> None:

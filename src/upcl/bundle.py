@@ -26,7 +26,7 @@ from .core import Samples
 from .errors import UpclError
 from .files import partial_name
 
-FORMAT, VERSION = "upcl-model", 1
+FORMAT, VERSION = "upcl-model", 2
 KEPT_STATES = 10  # of the newest steps; older ones stay in the history only
 MOST_BYTES = 4 * 2**30  # of a file, and of its images when they are decoded
 MOST_PIXELS = 1024  # on a side
@@ -42,7 +42,7 @@ class Step:
 
     when: str
     added: tuple[str, ...] = ()
-    more: dict[str, int] = field(default_factory=dict)
+    extra: dict[str, int] = field(default_factory=dict)
     images: int = 0
     seconds: float = 0.0
     accuracy: dict[str, float | None] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Arrays:
 
 
 @dataclass(frozen=True)
-class Making:
+class ModelSpec:
     """What was chosen when the model was made, and holds for all its steps."""
 
     method: str
@@ -103,7 +103,7 @@ class Making:
 class Bundle:
     """A whole model: how it was made, its history, and the states of its newest steps by the number of the step."""
 
-    making: Making
+    spec: ModelSpec
     history: tuple[Step, ...]
     states: dict[int, State]
     written_by: dict[str, str] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class _StoredState:
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-_MAKING = TypeAdapter(Making)
+_SPEC = TypeAdapter(ModelSpec)
 _HISTORY = TypeAdapter(tuple[Step, ...])
 _STATES = TypeAdapter(dict[NonNegativeInt, _StoredState])
 
@@ -208,7 +208,7 @@ def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
         "format": FORMAT,
         "version": VERSION,
         "written_by": {"upcl": version("upcl"), "torch": torch.__version__},
-        "making": asdict(bundle.making),
+        "spec": asdict(bundle.spec),
         "history": [asdict(step) for step in bundle.history],
         "states": states,
     }
@@ -241,29 +241,43 @@ def _read(path: Path, file: zipfile.ZipFile) -> Bundle:
     manifest = json.loads(file.read("manifest.json"))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError(f"{path} is not a model of upcl: its manifest says another format")
+    if manifest["version"] == 1:
+        _upgrade(manifest)
     if manifest["version"] != VERSION:
         raise ModelFileError(
             f"{path} has version {manifest['version']}; this upcl reads version {VERSION}: upgrade upcl"
         )
-    making = _MAKING.validate_python(manifest["making"])
-    if making.channels not in (1, 3) or not 0 < making.size <= MOST_PIXELS:
-        raise ValueError(f"images of {making.size} pixels and {making.channels} channels")
-    if not len(making.mean) == len(making.std) == making.channels or not all(0 < value < 1e3 for value in making.std):
+    spec = _SPEC.validate_python(manifest["spec"])
+    if spec.channels not in (1, 3) or not 0 < spec.size <= MOST_PIXELS:
+        raise ValueError(f"images of {spec.size} pixels and {spec.channels} channels")
+    if not len(spec.mean) == len(spec.std) == spec.channels or not all(0 < value < 1e3 for value in spec.std):
         raise ValueError("its mean and deviation do not fit its images")
-    if not re.fullmatch(r"[a-z0-9+]+", making.method):
+    if not re.fullmatch(r"[a-z0-9+]+", spec.method):
         raise ValueError("its method is none of this package's")  # nor code to be run
     history = _HISTORY.validate_python(manifest["history"])
     stored = _STATES.validate_python(manifest["states"])
     images = sum(len(about.exemplars.images) + len(about.held_out.images) for about in stored.values())
-    if images * making.channels * making.size**2 > MOST_BYTES:
+    if images * spec.channels * spec.size**2 > MOST_BYTES:
         raise ValueError(f"its images would take more than {MOST_BYTES:,} bytes")
-    states = {number: _state(file, number, about, making) for number, about in stored.items()}
+    states = {number: _state(file, number, about, spec) for number, about in stored.items()}
     if not states or max(states) >= len(history):
         raise ModelFileError(f"{path} is damaged: its states and its history do not fit")
-    return Bundle(making, history, states, {key: str(value) for key, value in manifest["written_by"].items()})
+    return Bundle(spec, history, states, {key: str(value) for key, value in manifest["written_by"].items()})
 
 
-def _state(file: zipfile.ZipFile, number: int, about: _StoredState, making: Making) -> State:
+def _upgrade(manifest: dict[str, Any]) -> None:
+    """Version 1 had other names for some keys."""
+    manifest["spec"] = manifest.pop("making")
+    for step in manifest["history"]:
+        step["extra"] = step.pop("more", {})
+    for state in manifest["states"].values():
+        calibration = state["calibration"]
+        calibration["false_alarm_rate"] = calibration.pop("false_alarms")
+        calibration["num_images"] = calibration.pop("images")
+    manifest["version"] = VERSION
+
+
+def _state(file: zipfile.ZipFile, number: int, about: _StoredState, spec: ModelSpec) -> State:
     content = file.read(f"weights/{number}.safetensors")
     if hashlib.sha256(content).hexdigest() != about.weights_sha256:
         raise ValueError("the weights do not match their digest")
@@ -279,16 +293,16 @@ def _state(file: zipfile.ZipFile, number: int, about: _StoredState, making: Maki
         weights=weights,
         growth=about.growth,
         classes=about.classes,
-        exemplars=_images(file, about.exemplars, making, num_classes),
-        held_out=_images(file, about.held_out, making, num_classes),
+        exemplars=_images(file, about.exemplars, spec, num_classes),
+        held_out=_images(file, about.held_out, spec, num_classes),
         reading=about.reading,
         calibration=about.calibration,
         trained=about.trained,
     )
 
 
-def _images(file: zipfile.ZipFile, about: _StoredImages, making: Making, num_classes: int) -> Samples:
-    shape = (making.channels, making.size, making.size)
+def _images(file: zipfile.ZipFile, about: _StoredImages, spec: ModelSpec, num_classes: int) -> Samples:
+    shape = (spec.channels, spec.size, spec.size)
     labels = torch.tensor(about.labels, dtype=torch.int64)
     if len(labels) != len(about.images):
         raise ValueError("there are not as many exemplars as labels")
@@ -297,7 +311,7 @@ def _images(file: zipfile.ZipFile, about: _StoredImages, making: Making, num_cla
     images = torch.empty(len(labels), *shape, dtype=torch.uint8)
     for place, name in enumerate(about.images):
         with Image.open(io.BytesIO(file.read(f"images/{name}.png")), formats=["PNG"]) as image:
-            if image.size != shape[1:] or image.mode != ("L" if making.channels == 1 else "RGB"):
+            if image.size != shape[1:] or image.mode != ("L" if spec.channels == 1 else "RGB"):
                 raise ValueError(f"image {name} has another shape")
             pixels = np.array(image)
         images[place] = torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))

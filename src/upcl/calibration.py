@@ -18,13 +18,13 @@ class Calibration:
     """How a model's scores are read.
 
     `temperature` divides them before the softmax. An image whose familiarity is below `threshold` is none of the
-    classes; `false_alarms` is how often that hit held-out images of known classes when the threshold came from others.
+    classes; `false_alarm_rate` is how often that hit held-out images of known classes when the threshold came from others.
     """
 
     temperature: float
     threshold: float
-    false_alarms: float
-    images: int
+    false_alarm_rate: float
+    num_images: int
 
 
 def calibrate(scores: Tensor, labels: Tensor, familiarity: Tensor) -> Calibration:
@@ -32,8 +32,8 @@ def calibrate(scores: Tensor, labels: Tensor, familiarity: Tensor) -> Calibratio
     return Calibration(
         temperature=fit_temperature(scores, labels),
         threshold=quantile(familiarity),
-        false_alarms=measured_false_alarms(familiarity),
-        images=len(labels),
+        false_alarm_rate=measured_false_alarm_rate(familiarity),
+        num_images=len(labels),
     )
 
 
@@ -58,7 +58,7 @@ def quantile(familiarity: Tensor) -> float:
     return float(familiarity.double().quantile(FALSE_ALARMS)) if len(familiarity) else -1.0
 
 
-def measured_false_alarms(familiarity: Tensor) -> float:
+def measured_false_alarm_rate(familiarity: Tensor) -> float:
     """Each half judged by the threshold of the other: an honest rate, not the one the threshold was made for."""
     if len(familiarity) < 2:
         return 0.0

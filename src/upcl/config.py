@@ -74,7 +74,7 @@ class RunConfig:
     protocol: str
     select: Select
     validation: float
-    transform: str
+    transform: dict[str, Any]
     precision: Precision
     longtail: str | None
 
@@ -196,7 +196,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         protocol=request.protocol,
         select=select,
         validation=_validation(request.validation, select),
-        transform=repr(dataset.transform),
+        transform=dataset.transform.to_json(),
         precision=request.precision,
         longtail=request.longtail,
     )

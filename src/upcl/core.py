@@ -99,7 +99,7 @@ class Batch:
 
 Schedule = Literal["step", "cosine", "one-cycle"]
 
-SMALLEST_BATCH = 16  # that `least_steps` may ask for
+SMALLEST_BATCH = 16  # that `min_steps` may ask for
 ONE_CYCLE_RISE = 0.3  # share of the steps that the rate rises for
 ONE_CYCLE_START = 1 / 25  # of the top rate
 ONE_CYCLE_END = 1e-4 / 25
@@ -111,7 +111,7 @@ class Recipe:
 
     epochs: Natural = option(170, "passes over the stage's data")
     batch_size: Annotated[int, Ge(2)] = option(128, "images a step; the last batch may be smaller")
-    least_steps: Count = option(0, "steps an epoch, at least: few images make smaller batches, down to 16; 0: no rule")
+    min_steps: Count = option(0, "steps an epoch, at least: few images make smaller batches, down to 16; 0: no rule")
     lr: Positive = option(0.1, "learning rate (its top, for one-cycle)")
     momentum: Fraction = option(0.9, "momentum of SGD")
     weight_decay: NonNegative = option(5e-4, "L2 penalty on all trained parameters")
@@ -127,9 +127,9 @@ class Recipe:
 
     def batch_for(self, num: int) -> int:
         """Images a step of a stage with `num` images."""
-        if not self.least_steps:
+        if not self.min_steps:
             return self.batch_size
-        return min(self.batch_size, max(SMALLEST_BATCH, num // self.least_steps))
+        return min(self.batch_size, max(SMALLEST_BATCH, num // self.min_steps))
 
     def rate(self, epoch: int, step: int, steps: int) -> float:
         """Learning rate of step `step` of `steps` in epoch `epoch`."""

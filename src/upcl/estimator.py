@@ -105,7 +105,7 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _arrays(self) -> Arrays | None:
         """How arrays are read, once that is settled; a model that learned photos has plain names and 0 to 255."""
         bundle = self.learner_.bundle
-        return bundle.making.arrays or Arrays(0, 255, "U") if bundle else None
+        return bundle.spec.arrays or Arrays(0, 255, "U") if bundle else None
 
     def _name_classes(self) -> None:
         """`classes_` in the order of scikit-learn, and the columns of our scores that they are."""

@@ -69,9 +69,9 @@ class Answering(nn.Module):
 
     def __init__(self, learner: Learner) -> None:
         super().__init__()
-        making, reader = learner.whole().making, learner.reader
+        spec, reader = learner.whole().spec, learner.reader
         state = reader.state
-        self.net, self.size = frozen(reader.method.net).cpu(), making.size
+        self.net, self.size = frozen(reader.method.net).cpu(), spec.size
         self.method = copy.copy(reader.method)  # for its way to read the head
         self.method.net = self.net
         self.by_head, self.temperature = state.reading == "head", state.calibration.temperature
@@ -79,8 +79,8 @@ class Answering(nn.Module):
         self.register_buffer("kept", torch.tensor(kept))
         self.register_buffer("means", reader.means[kept].cpu())
         self.register_buffer("missing", reader.missing[kept].cpu())
-        self.register_buffer("mean", torch.tensor(making.mean)[:, None, None])
-        self.register_buffer("std", torch.tensor(making.std)[:, None, None])
+        self.register_buffer("mean", torch.tensor(spec.mean)[:, None, None])
+        self.register_buffer("std", torch.tensor(spec.std)[:, None, None])
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
         squares = middle_square(images.permute(0, 3, 1, 2), self.size)

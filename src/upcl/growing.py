@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .answers import judge
-from .bundle import Arrays, Bundle, Making, State, Step
+from .bundle import Arrays, Bundle, ModelSpec, State, Step
 from .calibration import calibrate
 from .config import changed_recipes, check, fields_of, find_method, method_options, split_options
 from .core import Recipes, Samples, Task
@@ -100,7 +100,7 @@ def is_file(backbone: str | None) -> bool:
     )
 
 
-def making_of(asked: Asked, train: Tensor, path: Path, made: Making | None) -> Making:
+def spec_of(asked: Asked, train: Tensor, path: Path, made: ModelSpec | None) -> ModelSpec:
     """What a model is made with: as asked, else by default; what was made already stays, but for memory and frozen."""
     options = split_options(asked.options)["method"]
     if asked.memory and not Budget.parse(asked.memory).slots(1, train[0].numel()):
@@ -131,7 +131,7 @@ def making_of(asked: Asked, train: Tensor, path: Path, made: Making | None) -> M
         pretrained = str(asked.backbone)
         backbone = backbone_of(read_weights(Path(pretrained)), Path(pretrained))
         mean, std = IMAGENET_MEAN, IMAGENET_STD  # what such weights were learned with
-    return Making(
+    return ModelSpec(
         method=name,
         options=options,
         backbone=backbone,
@@ -146,9 +146,9 @@ def making_of(asked: Asked, train: Tensor, path: Path, made: Making | None) -> M
     )
 
 
-def transform_of(making: Making) -> Transform:
-    crop = PadCrop(max(1, making.size // 8)) if making.size <= 32 else RandomResizedCrop(making.size, scale=SCALE)
-    return Transform(making.mean, making.std, (crop, Flip(0.5)))
+def transform_of(spec: ModelSpec) -> Transform:
+    crop = PadCrop(max(1, spec.size // 8)) if spec.size <= 32 else RandomResizedCrop(spec.size, scale=SCALE)
+    return Transform(spec.mean, spec.std, (crop, Flip(0.5)))
 
 
 def method_of(name: str) -> type[Method[Any]]:
@@ -158,24 +158,24 @@ def method_of(name: str) -> type[Method[Any]]:
     return find_method(name)
 
 
-def make_method(making: Making, num_classes: int, device: torch.device, recipes: Recipes | None = None) -> Method[Any]:
+def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes: Recipes | None = None) -> Method[Any]:
     """The method in the setting of this model, with a fresh network."""
-    found = method_of(making.method)
-    method: Method[Any] = found(**method_options(making.method, found, making.options))
+    found = method_of(spec.method)
+    method: Method[Any] = found(**method_options(spec.method, found, spec.options))
     quick = RECIPES["quick"]
     assert quick
     setting = Setting(
-        backbone=making.backbone,
-        channels=making.channels,
-        transform=transform_of(making),
+        backbone=spec.backbone,
+        channels=spec.channels,
+        transform=transform_of(spec),
         recipes=recipes or quick,
-        budget=Budget.parse(making.memory),
+        budget=Budget.parse(spec.memory),
         selection="herding",
-        image_shape=(making.channels, making.size, making.size),
+        image_shape=(spec.channels, spec.size, spec.size),
         num_classes=num_classes,
         device=device,
     )
-    seed_all(making.seed, "start")
+    seed_all(spec.seed, "start")
     method.start(setting)
     return method
 
@@ -199,14 +199,14 @@ class Growth:
 
     def __init__(self, path: Path, bundle: Bundle | None, lot: Lot, asked: Asked, device: torch.device) -> None:
         self.asked, self.device = asked, device
-        self.making = making = making_of(asked, lot.train, path, bundle.making if bundle else None)
-        self.bundle = bundle or Bundle(making, (), {})
+        self.spec = spec = spec_of(asked, lot.train, path, bundle.spec if bundle else None)
+        self.bundle = bundle or Bundle(spec, (), {})
         self.before = bundle.state if bundle else None
         self.work = path.with_name(path.name + ".work")
         quick = RECIPES["quick"]
         assert quick
         options = asked.options
-        if making.pretrained and not making.frozen:
+        if spec.pretrained and not spec.frozen:
             options = {"recipe.lr": PRETRAINED_LR, **options}
         self.recipes = changed_recipes(quick, asked.epochs, split_options(options))
         self._take(lot)
@@ -244,12 +244,12 @@ class Growth:
 
     def learn(self, watch: Watch | None) -> Bundle:
         """Train, judge, guard; the bundle with the new step."""
-        method = make_method(self.making, len(self.classes), self.device, self.recipes)
+        method = make_method(self.spec, len(self.classes), self.device, self.recipes)
         if self.before:
             restore(method, self.before)
-        elif self.making.pretrained:
-            path = Path(self.making.pretrained)
-            load_pretrained(method.net.backbone, self.making.backbone, read_weights(path), path)
+        elif self.spec.pretrained:
+            path = Path(self.spec.pretrained)
+            load_pretrained(method.net.backbone, self.spec.backbone, read_weights(path), path)
         seconds = self._train(method, watch) if self.num_new else 0.0
         kept = {digest_of(image) for image in method.memory.samples.inputs}
         left = torch.tensor([digest_of(image) not in kept for image in self.extra.inputs], dtype=torch.bool)
@@ -263,21 +263,21 @@ class Growth:
         step = Step(
             when=now(),
             added=tuple(str(name) for name in self.classes[self.num_old :]),
-            more=more,
+            extra=more,
             images=len(self.fresh) + len(self.extra),
             seconds=round(seconds, 1),
             accuracy=found.accuracy,
             by_class=found.by_class,
             note=self._note(method),
         )
-        return dataclasses.replace(self.bundle, making=self.making).grown(step, state)
+        return dataclasses.replace(self.bundle, spec=self.spec).grown(step, state)
 
     def _train(self, method: Method[Any], watch: Watch | None) -> float:
         weights = self.before.weights if self.before else {}
         identity = StepIdentity(
             {
                 "model": len(self.bundle.history),
-                "making": dataclasses.asdict(self.making),
+                "spec": dataclasses.asdict(self.spec),
                 "recipes": dataclasses.asdict(self.recipes),
                 "images": _sha256(x for part in (self.fresh, self.extra) for x in (part.inputs, part.labels)),
                 "before": _sha256(weights[name] for name in sorted(weights)),  # files give them in any order
@@ -296,8 +296,8 @@ class Growth:
                     watch(end)
 
             around = environment(self.device)
-            still = [method.net.backbone] if self.making.frozen else []
-            return Lessons(method, folder, self.making.seed, around, tell, still=still).learn(task)
+            still = [method.net.backbone] if self.spec.frozen else []
+            return Lessons(method, folder, self.spec.seed, around, tell, still=still).learn(task)
 
     def _note(self, method: Method[Any]) -> str:
         if not self.num_new:

@@ -118,11 +118,11 @@ class Learner:
 
     def _shape(self, asked: Asked, good: Sequence[ImageFile]) -> tuple[int, int]:
         if self.bundle:
-            if asked.size not in (None, self.bundle.making.size):
+            if asked.size not in (None, self.bundle.spec.size):
                 raise UserError(
-                    f"{self.path} was made with images of {self.bundle.making.size} pixels; leave --size out"
+                    f"{self.path} was made with images of {self.bundle.spec.size} pixels; leave --size out"
                 )
-            return self.bundle.making.size, self.bundle.making.channels
+            return self.bundle.spec.size, self.bundle.spec.channels
         sizes = {(file.width, file.height) for file in good}
         own = next(iter(sizes)) if len(sizes) == 1 else (0, 1)
         size = own[0] if own[0] == own[1] and own[0] <= LARGEST_OWN else LARGEST_OWN
@@ -144,7 +144,7 @@ class Learner:
         """The method as a state of this model has it."""
         try:
             with isolated():
-                method = make_method(self.whole().making, len(state.classes), self.device)
+                method = make_method(self.whole().spec, len(state.classes), self.device)
                 restore(method, state)
         except (RuntimeError, KeyError, TypeError, ValueError, UserError) as error:
             raise ModelFileError(f"{self.path} is damaged, its weights do not fit its network: {error}") from None
@@ -156,9 +156,9 @@ class Learner:
 
     def predict(self, images: str | Path | Sequence[str | Path]) -> np.ndarray:
         """A name for each image file; `none of these` for what is unlike anything learned."""
-        making = self.whole().making
+        spec = self.whole().spec
         paths = [images] if isinstance(images, str | Path) else images
-        decoded = decode_now([Path(path) for path in paths], making.size, making.channels, "images")
+        decoded = decode_now([Path(path) for path in paths], spec.size, spec.channels, "images")
         return np.array([answer.name for answer in self.answers(decoded)])
 
     # changing
@@ -201,7 +201,7 @@ class Learner:
         found = judge(method, kept)
         kept = dataclasses.replace(kept, reading=found.reading, calibration=found.calibration)
         step = Step(when=now(), accuracy=found.accuracy, by_class=found.by_class, note="a class was removed")
-        self.bundle = Bundle(bundle.making, (*history, step), {len(history): kept})
+        self.bundle = Bundle(bundle.spec, (*history, step), {len(history): kept})
         self._reader = None
         save(self.bundle, self.path)
 
@@ -220,7 +220,7 @@ def _unnamed(step: Step, name: str) -> Step:
     return dataclasses.replace(
         step,
         added=tuple(hidden if each == name else each for each in step.added),
-        more={key: value for key, value in step.more.items() if key != name},
+        extra={key: value for key, value in step.extra.items() if key != name},
         by_class={key: value for key, value in step.by_class.items() if key != name},
     )
 

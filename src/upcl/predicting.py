@@ -69,13 +69,13 @@ def is_image(content: bytes) -> bool:
 
 
 def predictions(learner: Learner, sources: Iterable[Source], top: int) -> Iterator[Named]:
-    making = learner.whole().making
+    spec = learner.whole().spec
     for some in _batched(sources, BATCH):
         squares: list[Tensor | str] = []
         for source in some:
             file = io.BytesIO(source) if isinstance(source, bytes) else source
             try:
-                squares.append(torch.from_numpy(read_square(file, making.size, making.channels)))
+                squares.append(torch.from_numpy(read_square(file, spec.size, spec.channels)))
             except BrokenImageError as error:
                 squares.append(str(error))
         good = [square for square in squares if isinstance(square, Tensor)]

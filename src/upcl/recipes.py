@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .core import Recipe, Recipes
 
-_QUICK = Recipe(epochs=15, batch_size=64, least_steps=20, lr=0.05, schedule="one-cycle", weight_decay=5e-4)
+_QUICK = Recipe(epochs=15, batch_size=64, min_steps=20, lr=0.05, schedule="one-cycle", weight_decay=5e-4)
 
 RECIPES: dict[str, Recipes | None] = {
     "own": None,

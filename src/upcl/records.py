@@ -14,7 +14,7 @@ from . import metrics
 from .config import RunConfig
 from .evaluate import READINGS, Reading, ReadingName
 
-SCHEMA = 1
+SCHEMA = 2
 MEASURED = ("seconds", "peak_memory_mb", "environment")
 """Keys whose values depend on the machine and the moment; all others are the same for every run of a config."""
 

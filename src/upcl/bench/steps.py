@@ -60,7 +60,7 @@ class Lesson:
 
     def __init__(self, name: str, backbone: str, data: str, *, task: int, batch_size: int = BATCH) -> None:
         self.dataset: Dataset = load_dataset(data)
-        options = {"recipe.epochs": 1, "recipe.batch_size": batch_size, "recipe.least_steps": 0, "recipe.lr": 1e-3}
+        options = {"recipe.epochs": 1, "recipe.batch_size": batch_size, "recipe.min_steps": 0, "recipe.lr": 1e-3}
         asked = {"method": name, "data": data, "tasks": 2, "backbone": backbone, "memory": "128", "recipe": "quick"}
         config = resolve(make_request({**asked, "options": options}), self.dataset, METHODS[name])
         self.method: Method[Any] = METHODS[name](**config.options)

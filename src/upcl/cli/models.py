@@ -77,14 +77,14 @@ def learn(
 def _tell(bundle: Bundle, step: Step) -> None:
     reading = bundle.state.reading
     told = {name: f"{value:.1f} %" for name, value in step.accuracy.items() if value is not None}
-    for name, num in step.more.items():
+    for name, num in step.extra.items():
         click.echo(f"{num} more images of {name}, which it knew already")
     if step.note:
         click.echo(step.note)
     if not told:
         click.echo("no image could be held out, for that a class needs two: how well it does is not known")
     else:
-        click.echo(f"right on {bundle.state.calibration.images} held-out images: {told[reading]} (by its {reading})")
+        click.echo(f"right on {bundle.state.calibration.num_images} held-out images: {told[reading]} (by its {reading})")
 
 
 @main.command()
@@ -115,9 +115,9 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
     failed = written(found, kind, _console())
     if kind == "table":
         calibration = learner.whole().state.calibration
-        rate = f"{calibration.false_alarms:.1%} of the {calibration.images} held-out images of known classes"
+        rate = f"{calibration.false_alarm_rate:.1%} of the {calibration.num_images} held-out images of known classes"
         never = "without held-out images confidence is not calibrated, and nothing is said to be none of these"
-        click.echo(f'"none of these" was said of {rate}' if calibration.images else never, err=True)
+        click.echo(f'"none of these" was said of {rate}' if calibration.num_images else never, err=True)
     if failed:
         sys.exit(1)
 

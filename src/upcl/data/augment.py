@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +20,11 @@ from .photos import Photos
 
 
 class Augmentation(Protocol):
+    """A random change of a batch of images. `to_json` is its part of a run's identity: class names are not."""
+
     def __call__(self, images: Tensor) -> Tensor: ...
+
+    def to_json(self) -> dict[str, Any]: ...
 
 
 def as_float(images: Tensor) -> Tensor:
@@ -40,6 +44,9 @@ class PadCrop:
         windows = padded.unfold(2, height, 1).unfold(3, width, 1)
         return windows[torch.arange(num, device=images.device), :, shifts[0], shifts[1]]
 
+    def to_json(self) -> dict[str, Any]:
+        return {"name": "pad_crop", "pad": self.pad}
+
 
 @dataclass(frozen=True)
 class Flip:
@@ -51,6 +58,9 @@ class Flip:
         chosen = torch.rand(len(images), device=images.device) < self.probability
         return torch.where(chosen[:, None, None, None], images.flip(3), images)
 
+    def to_json(self) -> dict[str, Any]:
+        return {"name": "flip", "probability": self.probability}
+
 
 @dataclass(frozen=True)
 class Brightness:
@@ -61,6 +71,9 @@ class Brightness:
     def __call__(self, images: Tensor) -> Tensor:
         factor = 1 + self.strength * (2 * torch.rand(len(images), 1, 1, 1, device=images.device) - 1)
         return (as_float(images) * factor).clamp(0, 1)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": "brightness", "strength": self.strength}
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,9 @@ class RandomResizedCrop:
         height, width = images.shape[2:]
         boxes = self.boxes(len(images), height, width, images.device)
         return crop_and_resize(as_float(images), boxes, self.size)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": "random_resized_crop", "size": self.size, "scale": list(self.scale), "ratio": list(self.ratio)}
 
 
 def crop_and_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
@@ -141,6 +157,15 @@ class Transform:
         """The uint8 images behind inputs that `test` made."""
         mean, std = _statistics(self.mean, self.std, inputs.device)
         return ((inputs * std + mean) * 255).round().clamp(0, 255).to(torch.uint8)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything that decides what a network is given, by names that do not depend on the code's."""
+        return {
+            "mean": list(self.mean),
+            "std": list(self.std),
+            "augmentations": [augment.to_json() for augment in self.augmentations],
+            "photos": self.photos.to_json() if self.photos else None,
+        }
 
 
 @lru_cache(maxsize=16)

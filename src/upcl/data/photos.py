@@ -51,6 +51,16 @@ class Photos:
     def shape(self) -> tuple[int, int, int]:
         return self.channels, self.size, self.size
 
+    def to_json(self) -> dict[str, Any]:
+        """How squares are cut; which files they are cut from is in the data set's fingerprint."""
+        return {
+            "size": self.size,
+            "channels": self.channels,
+            "margin": self.margin,
+            "scale": list(self.scale),
+            "ratio": list(self.ratio),
+        }
+
     def batches(self, numbers: Tensor, batches: Sequence[Tensor], *, augment: bool) -> Iterator[Tensor]:
         """uint8 images (B x C x size x size) of each batch of positions in `numbers`, decoded ahead."""
         draws = torch.rand(len(numbers), DRAWS).numpy() if augment else None

@@ -297,7 +297,7 @@ def step_table(bundle: Bundle) -> Table:
     columns = ("class", "right on held-out images", *(["before"] if before else []), "")
     table = Table(*columns, title=f"{len(step.by_class)} classes")
     for name, value in step.by_class.items():
-        what = "new" if name in step.added else "more images" if name in step.more else ""
+        what = "new" if name in step.added else "more images" if name in step.extra else ""
         cells = [_share(value), *([_share(before.get(name))] if before else []), what]
         table.add_row(escape(printable(name)), *cells)
     old = [name for name in step.by_class if name in before]
@@ -324,7 +324,7 @@ def history_table(bundle: Bundle) -> Table:
     for number, step in enumerate(bundle.history):
         right = max((value for value in step.accuracy.values() if value is not None), default=None)
         what = [f"new: {', '.join(step.added)}"] if step.added else []
-        what += [f"more of: {', '.join(step.more)}"] if step.more else []
+        what += [f"more of: {', '.join(step.extra)}"] if step.extra else []
         table.add_row(
             str(number),
             step.when[:10],
@@ -340,25 +340,25 @@ def history_table(bundle: Bundle) -> Table:
 
 def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
     """All that a model's file tells."""
-    making, state = bundle.making, bundle.state
-    method = find_method(making.method)
-    usual = method_options(making.method, method, {})
-    changed = [f"{name}={value}" for name, value in making.options.items() if value != usual.get(name)]
+    spec, state = bundle.spec, bundle.state
+    method = find_method(spec.method)
+    usual = method_options(spec.method, method, {})
+    changed = [f"{name}={value}" for name, value in spec.options.items() if value != usual.get(name)]
     names = [name for name in state.classes if name is not None]
     yield escape(f"{path}: {len(names)} classes, {len(bundle.history)} steps, {path.stat().st_size / 1e6:.1f} MB")
     told = {
         "method": ", ".join([method.title, *changed]),
-        "network": f"{making.backbone}, {sum(v.numel() for v in state.weights.values()):,} numbers"
-        + (f", begun from {making.pretrained}" if making.pretrained else "")
-        + (", backbone frozen" if making.frozen else ""),
-        "images": f"{making.size} x {making.size}, {'grey' if making.channels == 1 else 'colour'}; mean "
-        f"{', '.join(map(str, making.mean))}, deviation {', '.join(map(str, making.std))}",
-        "memory": f"{making.memory}: {len(state.exemplars)} exemplars, {len(state.held_out)} held-out images",
+        "network": f"{spec.backbone}, {sum(v.numel() for v in state.weights.values()):,} numbers"
+        + (f", begun from {spec.pretrained}" if spec.pretrained else "")
+        + (", backbone frozen" if spec.frozen else ""),
+        "images": f"{spec.size} x {spec.size}, {'grey' if spec.channels == 1 else 'colour'}; mean "
+        f"{', '.join(map(str, spec.mean))}, deviation {', '.join(map(str, spec.std))}",
+        "memory": f"{spec.memory}: {len(state.exemplars)} exemplars, {len(state.held_out)} held-out images",
         "answers by": {"head": "the head", "nme": "the nearest mean of exemplars"}[state.reading],
         "temperature": f"{state.calibration.temperature:.3g}",
         "none of these": f"familiarity below {state.calibration.threshold:.3f}; false alarms on held-out images: "
-        f"{state.calibration.false_alarms:.1%} of {state.calibration.images}"
-        if state.calibration.images
+        f"{state.calibration.false_alarm_rate:.1%} of {state.calibration.num_images}"
+        if state.calibration.num_images
         else "never said: no image is held out",
         "written by": ", ".join(f"{name} {version}" for name, version in bundle.written_by.items())
         + f"; format {FORMAT} {VERSION}",

@@ -67,7 +67,7 @@ class StepTold(BaseModel):
 class ModelTold(BaseModel):
     classes: list[str]
     size: int
-    false_alarms: float
+    false_alarm_rate: float
     history: list[StepTold]
 
 
@@ -90,8 +90,8 @@ class Service:
         ]
         return ModelTold(
             classes=self.learner.classes,
-            size=bundle.making.size,
-            false_alarms=bundle.state.calibration.false_alarms,
+            size=bundle.spec.size,
+            false_alarm_rate=bundle.state.calibration.false_alarm_rate,
             history=steps,
         )
 
@@ -100,12 +100,12 @@ class Service:
             return self._name(contents, top)
 
     def _name(self, contents: list[tuple[str, bytes]], top: int) -> list[Named]:
-        making = self.learner.whole().making
+        spec = self.learner.whole().spec
         squares: dict[int, Tensor] = {}
         found = [Named(file=name) for name, _ in contents]
         for place, (_, content) in enumerate(contents):
             try:
-                square = read_square(io.BytesIO(content), making.size, making.channels, MOST_PIXELS)
+                square = read_square(io.BytesIO(content), spec.size, spec.channels, MOST_PIXELS)
                 squares[place] = torch.from_numpy(square)
             except BrokenImageError as error:
                 found[place].error = str(error)
