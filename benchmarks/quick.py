@@ -15,10 +15,10 @@ from typing import Any
 
 from rich.console import Console
 
-from upcl.methods import METHODS
-from upcl.records import Record
-from upcl.report.terminal import both, progress_of
-from upcl.runs import run
+from upcl.cli.rendering import both, progress_of
+from upcl.methods.registry import METHODS
+from upcl.research.record import Record
+from upcl.research.run import run
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "performance.md"

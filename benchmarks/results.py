@@ -14,14 +14,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from upcl import experiments
-from upcl.experiments import Experiment
-from upcl.grid import prepare
-from upcl.report.content import Content, of_experiment
-from upcl.report.reading import read_runs
-from upcl.report.tables import as_markdown
-from upcl.report.writing import write_figures
-from upcl.uniformity import measure_all
+from upcl.research.grid import prepare
+from upcl.research.paper import experiments
+from upcl.research.paper.experiments import Experiment
+from upcl.research.paper.uniformity import measure_all
+from upcl.research.report.content import Content, of_experiment
+from upcl.research.report.load import read_runs
+from upcl.research.report.tables import as_markdown
+from upcl.research.report.write import write_figures
 
 ROOT = Path(__file__).parents[1]
 PAGE, PICTURES = ROOT / "docs" / "results.md", ROOT / "docs" / "results"

@@ -20,8 +20,8 @@ import numpy as np
 from PIL import Image
 
 import upcl
-from upcl.answers import NOTHING
-from upcl.export import to_onnx
+from upcl.model.export import to_onnx
+from upcl.model.predictor import NOTHING
 
 LOTS = {"first": "0123", "second": "456", "third": "789"}
 EPOCHS = 10
@@ -69,7 +69,7 @@ def named_by_service(learner: upcl.Learner, photo: Path) -> str:
     """What `upcl serve` answers; curl -F images=@PHOTO asks the same."""
     import uvicorn
 
-    from upcl.serving.app import make_app
+    from upcl.model.server.app import make_app
 
     server = uvicorn.Server(uvicorn.Config(make_app(learner), host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)

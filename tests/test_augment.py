@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from upcl.data import Brightness, Flip, PadCrop, RandomResizedCrop, Transform
-from upcl.data.augment import crop_and_resize
+from upcl.data.transforms import crop_and_resize
 
 
 def images(num: int = 40, channels: int = 3, height: int = 10, width: int = 12) -> Tensor:

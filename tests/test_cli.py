@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from upcl.config import differences
-from upcl.records import without_measurements
+from upcl.core.identity import differences
+from upcl.research.record import without_measurements
 
 ROOT = Path(__file__).parents[1]
 STREAM = ["--data", "synthetic:classes=6,train=10,test=5", "--tasks", "3", "--memory", "12", "--epochs", "4"]

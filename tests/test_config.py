@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from upcl.config import RunConfig, differences, find_method, make_request, parse_sizes, read_yaml, resolve
+from upcl.core.errors import UserError
+from upcl.core.identity import differences
 from upcl.data import load_dataset
-from upcl.errors import UserError
+from upcl.methods.registry import find_method
+from upcl.research.config import RunConfig, make_request, parse_sizes, read_yaml, resolve
 
 
 def config(**values: Any) -> RunConfig:

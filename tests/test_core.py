@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from upcl.core import Batch, Recipe, Recipes, Samples, Task
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Samples, Task
 
 
 def test_step_schedule_changes_the_rate_at_the_milestone_epoch() -> None:

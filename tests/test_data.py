@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from upcl.core import Samples
+from upcl.core.errors import UserError
+from upcl.core.types import Samples
 from upcl.data import Dataset, Transform, load_dataset
-from upcl.errors import UserError
 
 
 def test_digits_are_the_real_ones_split_the_same_way_every_time() -> None:

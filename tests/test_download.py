@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from upcl import UserError, load_dataset
-from upcl.data import download
-from upcl.data.archives import unpack
-from upcl.data.download import Remote, fetch, get
+from upcl.data.io import download
+from upcl.data.io.archives import unpack
+from upcl.data.io.download import Remote, fetch, get
 
 from .test_files_of_data import make_cifar, make_tiny
 
@@ -178,10 +178,10 @@ def test_archives_that_mean_harm_are_refused(tmp_path: Path, monkeypatch: pytest
     for path, message in cases:
         with pytest.raises(UserError, match=message):
             unpack(path, root, "x")
-    monkeypatch.setattr("upcl.data.archives.MOST_BYTES", 3)
+    monkeypatch.setattr("upcl.data.io.archives.MOST_BYTES", 3)
     with pytest.raises(UserError, match="unpacks to more than 3"):
         unpack(bad_tar(tmp_path / "big.tar.gz", tarfile.TarInfo("x/a"), b"12345"), root, "x")
-    monkeypatch.setattr("upcl.data.archives.TAR_OVERHEAD", 0)
+    monkeypatch.setattr("upcl.data.io.archives.TAR_OVERHEAD", 0)
     with pytest.raises(
         UserError, match="unpacks to more than 3"
     ):  # said while the stream is read, before any header is

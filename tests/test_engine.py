@@ -5,10 +5,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from upcl.core import Batch, Losses, Recipe, Samples, Stage
+from upcl.core.errors import TrainingError, UserError
+from upcl.core.recipes import Recipe
+from upcl.core.types import Batch, Losses, Samples, Stage
 from upcl.data import Transform
-from upcl.engine import EpochEnd, Selector, State, choose_device, fit
-from upcl.errors import TrainingError, UserError
+from upcl.training.engine import EpochEnd, Selector, State, fit
+from upcl.training.environment import choose_device
 
 CPU = torch.device("cpu")
 PLAIN = Transform((0.0,), (1.0,))
@@ -46,7 +48,7 @@ def test_fit_equals_a_plain_loop_with_torch_sgd() -> None:
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3], 0.1)
     wanted = stage(plain)
-    from upcl.seeding import seed_all
+    from upcl.core.seeding import seed_all
 
     for epoch in range(6):
         seed_all(0, "epoch", epoch)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from upcl import experiments, published
 from upcl.cli import main
+from upcl.core.errors import UserError
 from upcl.data import DATASETS
-from upcl.errors import UserError
-from upcl.experiments import Beside, load, names
-from upcl.methods import METHODS, VARIANTS
-from upcl.uniformity import GENERATORS, measure, measure_all, read
+from upcl.methods.registry import METHODS, VARIANTS
+from upcl.research.paper import experiments, published
+from upcl.research.paper.experiments import Beside, load, names
+from upcl.research.paper.uniformity import GENERATORS, measure, measure_all, read
 
 ROOT = Path(__file__).parents[1]
 

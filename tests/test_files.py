@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from upcl.errors import CheckpointError
-from upcl.files import load_checkpoint, save_checkpoint, write_atomic
+from upcl.core.errors import CheckpointError
+from upcl.core.files import write_atomic
+from upcl.training.checkpoints import load_checkpoint, save_checkpoint
 
 STATE = {"epoch": 3, "net": {"weight": torch.arange(4.0)}, "names": ["a", "b"], "best": None}
 

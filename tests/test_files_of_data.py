@@ -16,10 +16,10 @@ import torch
 from PIL import Image
 
 from upcl import UserError, load_dataset, run
-from upcl.data.health import examine, printable
-from upcl.data.options import first_of_each
-from upcl.data.pixels import BrokenImageError, read_image
-from upcl.data.sources import parse_stream
+from upcl.data.io.images import BrokenImageError, read_image
+from upcl.data.io.scan import examine, printable
+from upcl.data.registry import parse_stream
+from upcl.data.subset import first_of_each
 
 REAL = Path(__file__).parents[2] / "shared" / "data"
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="the real data is not beside this checkout")
@@ -258,7 +258,7 @@ def test_broken_images_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         (tmp_path / name).write_bytes(content)
         with pytest.raises(BrokenImageError):
             read_image(tmp_path / name)
-    monkeypatch.setattr("upcl.data.pixels.MOST_PIXELS", 1000)
+    monkeypatch.setattr("upcl.data.io.images.MOST_PIXELS", 1000)
     with pytest.raises(BrokenImageError, match="64 x 64 pixels"):
         read_image(tmp_path / "good.png")
 

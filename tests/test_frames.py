@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upcl.errors import TrainingError, UserError
-from upcl.frames import (
+from upcl.core.errors import TrainingError, UserError
+from upcl.core.frames import (
     best_assignment,
     energy,
     extend_gaussian,

@@ -15,9 +15,11 @@ import pytest
 import torch
 from rich.console import Console
 
-from upcl.errors import UserError
-from upcl.grid import Place, estimates, make_grid, prepare, run_grid, seconds_left
-from upcl.report.terminal import grid_table
+from upcl.cli.rendering import grid_table
+from upcl.core.errors import UserError
+from upcl.research.estimate import estimates
+from upcl.research.executor import Place, run_grid
+from upcl.research.grid import make_grid, prepare, seconds_left
 
 CPU = torch.device("cpu")
 TINY: dict[str, Any] = {"data": "synthetic:classes=4,train=8,test=4", "tasks": 2, "epochs": 2, "memory": "4"}

@@ -19,10 +19,12 @@ import torch
 
 import upcl
 from upcl.cli import main
-from upcl.config import find_method, make_request, resolve
 from upcl.data import Brightness, Flip, PadCrop, RandomResizedCrop
-from upcl.growing import Asked, Lot
-from upcl.learner import Learner
+from upcl.methods.registry import find_method
+from upcl.model.intake import Lot
+from upcl.model.learner import Learner
+from upcl.model.spec import Asked
+from upcl.research.config import make_request, resolve
 
 GOLDEN = Path(__file__).parent / "golden"
 

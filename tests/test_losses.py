@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from upcl.losses import (
+from upcl.core.losses import (
     cosine_distillation,
     decorrelation,
     distillation,

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from upcl.core import Samples, Task
-from upcl.errors import UserError
-from upcl.memory import Budget, Memory, class_means, closest, herd, nearest_mean_scores, share_out
+from upcl.core.errors import UserError
+from upcl.core.memory import Budget, Memory, class_means, closest, herd, nearest_mean_scores, share_out
+from upcl.core.types import Samples, Task
 
 ROWS = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-0.6, 0.8]])
 

@@ -14,9 +14,8 @@ from torch import nn
 
 from upcl import METHODS, LinearMethod, Recipe, Recipes
 from upcl.checks import CHECKS, check_method
-from upcl.config import find_method
-from upcl.core import Batch, Losses, Samples, Stage, Task
-from upcl.methods import VARIANTS
+from upcl.core.types import Batch, Losses, Samples, Stage, Task
+from upcl.methods.registry import VARIANTS, find_method
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "own_method.py"
 ALL = {**METHODS, "cosine": VARIANTS["cos"].method, "example": find_method(f"{EXAMPLE}:HoldStill")}

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from upcl import metrics
-from upcl.memory import Budget
+from upcl.core import metrics
+from upcl.core.memory import Budget
 
 
 def test_curve_of_the_specification() -> None:

@@ -25,17 +25,19 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from upcl import UserError, load_dataset
-from upcl.answers import NOTHING
-from upcl.bundle import KEPT_STATES, Bundle, ModelFileError, load, save
-from upcl.calibration import calibrate, confidence, fit_temperature
 from upcl.cli import main
-from upcl.data.pixels import decode_now, fit_square
-from upcl.export import grey, middle_square, to_torch
-from upcl.growing import Asked, digest_of, make_method
-from upcl.learner import Learner
-from upcl.methods import METHODS, VARIANTS
+from upcl.cli.rendering import model_tables
+from upcl.data.io.images import decode_now, fit_square
+from upcl.methods.registry import METHODS, VARIANTS
+from upcl.model.bundle import KEPT_STATES, Bundle
+from upcl.model.calibration import calibrate, confidence, fit_temperature
+from upcl.model.export import grey, middle_square, to_torch
+from upcl.model.file import ModelFileError, load, save
+from upcl.model.intake import digest_of
+from upcl.model.learner import Learner
+from upcl.model.predictor import NOTHING
+from upcl.model.spec import Asked, make_method
 from upcl.nets import CosineHead
-from upcl.report.terminal import model_tables
 
 QUICK = Asked(epochs=4, backbone="small", memory="4/class", most_lost=None)
 WORDS = ("--epochs", "4", "--backbone", "small", "--memory", "4/class", "--most-lost", "100")

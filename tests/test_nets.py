@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from upcl.errors import UserError
+from upcl.core.errors import UserError
 from upcl.nets import BACKBONES, LinearHead, Network, PrototypeHead, ScrollBackbone, frozen, make_backbone
 
 

@@ -11,12 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from upcl import METHODS, load_dataset, run
-from upcl.config import make_request, resolve
-from upcl.core import Batch, Losses, Samples, Stage, Task
-from upcl.engine import fit
-from upcl.losses import cosine_distillation
-from upcl.memory import class_means
-from upcl.methods import VARIANTS
+from upcl.core.losses import cosine_distillation
+from upcl.core.memory import class_means
+from upcl.core.types import Batch, Losses, Samples, Stage, Task
 from upcl.methods.bic import BiC
 from upcl.methods.coil import Coil, transport
 from upcl.methods.cosine import Cosine
@@ -25,21 +22,15 @@ from upcl.methods.fetril import FeTrIL, nearest_new
 from upcl.methods.ldam import LDAM
 from upcl.methods.lucir import Lucir
 from upcl.methods.nccil import NCCIL, flown
+from upcl.methods.registry import VARIANTS
 from upcl.methods.scrollnet import ScrollNet
 from upcl.methods.upcl import LAMBDA_ONE, UPCL
-from upcl.nets import (
-    BACKBONES,
-    CorrectedHead,
-    CosineHead,
-    Head,
-    LinearHead,
-    Network,
-    PrototypeHead,
-    ScrollBackbone,
-)
+from upcl.nets import BACKBONES, CorrectedHead, CosineHead, Head, LinearHead, Network, PrototypeHead, ScrollBackbone
 from upcl.nets.network import Network as AnyNetwork
-from upcl.nets.scroll import Roll
-from upcl.runs import make_setting
+from upcl.nets.slimmable import Roll
+from upcl.research.config import make_request, resolve
+from upcl.research.run import make_setting
+from upcl.training.engine import fit
 
 from .fixtures import COUNTS, LABELS, OLD, RAW, RAW_TEACHER, X, Y, close
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from upcl.report.content import Content, of_runs
-from upcl.report.reading import read_runs
-from upcl.report.writing import write_page
+from upcl.research.report.content import Content, of_runs
+from upcl.research.report.load import read_runs
+from upcl.research.report.write import write_page
 
 from .browser import browser, needs_chromium, requested
 from .test_report import folder

@@ -17,9 +17,9 @@ from PIL import Image
 from upcl import UserError, run
 from upcl.cli import main
 from upcl.data import load_dataset
-from upcl.data.imagenet import lucir_choice
-from upcl.data.photos import Photos
-from upcl.data.pixels import read_image
+from upcl.data.io.crops import Photos
+from upcl.data.io.images import read_image
+from upcl.data.loaders.imagenet import lucir_choice
 
 
 def picture(width: int, height: int, seed: int = 0) -> Image.Image:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from upcl import UserError
-from upcl.growing import Asked
-from upcl.learner import Learner
+from upcl.model.learner import Learner
+from upcl.model.spec import Asked
 from upcl.nets import make_backbone
 from upcl.nets.pretrained import KNOWN, backbone_of, load_pretrained, read_weights
 

@@ -7,12 +7,12 @@ import itertools
 import pytest
 import torch
 
-from upcl.config import read_order
-from upcl.core import Samples, Task
+from upcl.core.errors import UserError
+from upcl.core.types import Samples, Task
 from upcl.data import load_dataset
-from upcl.errors import UserError
-from upcl.protocol import Protocol, Tail, class_order, parse_order, share_of, split_classes
-from upcl.runs import run
+from upcl.research.config import read_order
+from upcl.research.protocol import Protocol, Tail, class_order, parse_order, share_of, split_classes
+from upcl.research.run import run
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from upcl.cli import main as command
-from upcl.methods import METHODS, VARIANTS
+from upcl.methods.registry import METHODS, VARIANTS
 from upcl.methods.upcl import LAMBDA_ONE
-from upcl.published import ablation, audit, lambda_1, main, memory
+from upcl.research.paper.published import ablation, audit, lambda_1, main, memory
 
 
 def test_the_tables_are_whole() -> None:

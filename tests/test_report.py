@@ -24,16 +24,17 @@ from rich.table import Table as RichTable
 
 from upcl import UserError, load_dataset, run
 from upcl.cli import main, train
-from upcl.config import find_method, make_request, resolve
-from upcl.report import figures, tables
-from upcl.report.charts import Line, paint
-from upcl.report.commands import command_of
-from upcl.report.content import Content, of_runs
-from upcl.report.html import page
-from upcl.report.plotting import figure_of
-from upcl.report.reading import StoredRun, read_runs
-from upcl.report.terminal import as_rich
-from upcl.report.writing import write_figures, write_page
+from upcl.cli.rendering import as_rich
+from upcl.methods.registry import find_method
+from upcl.research.config import make_request, resolve
+from upcl.research.report import figures, tables
+from upcl.research.report.charts import Line, paint
+from upcl.research.report.content import Content, of_runs
+from upcl.research.report.load import StoredRun, read_runs
+from upcl.research.report.page import page
+from upcl.research.report.plotly_backend import figure_of
+from upcl.research.report.rerun import command_of
+from upcl.research.report.write import write_figures, write_page
 
 EVIL = "<script>window.evil = 1</script>"
 QUICK: dict[str, Any] = {"tasks": 3, "memory": "12", "epochs": 2}

@@ -10,9 +10,9 @@ import torch
 
 import upcl
 from upcl import CheckpointError, UserError, run
-from upcl.config import differences
-from upcl.records import without_measurements
-from upcl.runs import Progress, weights_sha256
+from upcl.core.identity import differences, weights_sha256
+from upcl.research.record import without_measurements
+from upcl.research.run import Progress
 
 STREAM = "synthetic:classes=6,train=10,test=5"
 QUICK: dict[str, Any] = {"tasks": 3, "memory": "12", "epochs": 2}

@@ -24,9 +24,9 @@ from PIL import Image
 from starlette.types import Message
 
 from upcl.cli import main
-from upcl.data.pixels import read_square
-from upcl.learner import Learner
-from upcl.serving.app import (
+from upcl.data.io.images import read_square
+from upcl.model.learner import Learner
+from upcl.model.server.app import (
     AT_ONCE,
     MOST_BYTES,
     MOST_IMAGES,

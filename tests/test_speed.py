@@ -15,20 +15,20 @@ from click.testing import CliRunner
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import upcl.bench
-import upcl.evaluate
-import upcl.runs
+import upcl.research.bench
+import upcl.research.run
+import upcl.training.evaluate
 from upcl import METHODS, run
-from upcl.bench.plain import PlainHead, plain_contrast, plain_herding
-from upcl.bench.steps import Lesson, Rivals
-from upcl.bench.timing import Row, duration, growth_of, interleaved, overhead, speedup
 from upcl.cli import main
-from upcl.engine import fit
-from upcl.frames import extend_orthonormal
-from upcl.losses import supervised_contrast
-from upcl.memory import herd
+from upcl.core.frames import extend_orthonormal
+from upcl.core.losses import supervised_contrast
+from upcl.core.memory import herd
 from upcl.nets import Execution, LinearHead, Network, PrototypeHead, frozen, make_backbone
-from upcl.runs import Progress
+from upcl.research.bench.plain import PlainHead, plain_contrast, plain_herding
+from upcl.research.bench.steps import Lesson, Rivals
+from upcl.research.bench.timing import Row, duration, growth_of, interleaved, overhead, speedup
+from upcl.research.run import Progress
+from upcl.training.engine import fit
 
 CPU = torch.device("cpu")
 TINY = "synthetic:classes=4,size=8,train=12,test=4"
@@ -123,13 +123,13 @@ def test_no_step_waits_for_the_device(name: str, task: int) -> None:
 
 def test_a_task_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    real = upcl.evaluate.evaluate
+    real = upcl.training.evaluate.evaluate
 
     def counted(*args: Any) -> Any:
         calls.append(args[2])
         return real(*args)
 
-    monkeypatch.setattr(upcl.runs, "evaluate", counted)
+    monkeypatch.setattr(upcl.research.run, "evaluate", counted)
     run("upcl", TINY, tasks=2, epochs=3)
     assert calls == [2, 4]
 
@@ -195,7 +195,7 @@ def test_bench_prints_a_table_and_writes_json(tmp_path: Path, monkeypatch: pytes
     def some(repeats: int) -> Iterator[Row]:
         yield Row("parts", f"{repeats} rounds of nothing", "ours", "plain", 2.0, 1.0, 3.0, "x", "at least", 4.0)
 
-    monkeypatch.setattr(upcl.bench, "GROUPS", {"parts": some})
+    monkeypatch.setattr(upcl.research.bench, "GROUPS", {"parts": some})
     path = tmp_path / "bench.json"
     result = CliRunner().invoke(main, ["bench", "--repeats", "3", "--json", str(path)], env={"COLUMNS": "120"})
     assert result.exit_code == 0 and "3 rounds of nothing" in result.output and "missed" in result.output

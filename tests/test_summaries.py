@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from upcl.runs import run
-from upcl.summaries import by_line, disagreements, estimate, paired
+from upcl.research.run import run
+from upcl.research.statistics import by_line, disagreements, estimate, paired
 
 
 @pytest.fixture(scope="module")

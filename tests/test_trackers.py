@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from upcl import run, trackers
-from upcl.runs import Progress
-from upcl.trackers import TRACKERS, Tracker
+from upcl import run
+from upcl.research import trackers
+from upcl.research.run import Progress
+from upcl.research.trackers import TRACKERS, Tracker
 
 WORDS = ("train", "upcl", "--data", "synthetic:classes=4,train=8,test=4", "--tasks", "2", "--epochs", "2")
 

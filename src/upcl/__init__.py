@@ -6,24 +6,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .core import Batch, Losses, Recipe, Recipes, Samples, Stage, Task, option
-    from .data import Dataset, Transform, load_dataset
-    from .errors import CheckpointError, TrainingError, UpclError, UserError
-    from .estimator import GrowingClassifier
-    from .learner import Learner
-    from .methods import METHODS, LinearMethod, Method
-    from .runs import run
+    from upcl.core.errors import CheckpointError, TrainingError, UpclError, UserError
+    from upcl.core.options import option
+    from upcl.core.recipes import Recipe, Recipes
+    from upcl.core.types import Batch, Losses, Samples, Stage, Task
+    from upcl.data import Dataset, Transform, load_dataset
+    from upcl.methods import METHODS, LinearMethod, Method
+    from upcl.model.estimator import GrowingClassifier
+    from upcl.model.learner import Learner
+    from upcl.research.run import run
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "core": ["Batch", "Losses", "Recipe", "Recipes", "Samples", "Stage", "Task", "option"],
+_MODULES = {
+    "core.errors": ["CheckpointError", "TrainingError", "UpclError", "UserError"],
+    "core.options": ["option"],
+    "core.recipes": ["Recipe", "Recipes"],
+    "core.types": ["Batch", "Losses", "Samples", "Stage", "Task"],
     "data": ["Dataset", "Transform", "load_dataset"],
-    "errors": ["CheckpointError", "TrainingError", "UpclError", "UserError"],
-    "estimator": ["GrowingClassifier"],
-    "learner": ["Learner"],
     "methods": ["METHODS", "LinearMethod", "Method"],
-    "runs": ["run"],
+    "model.estimator": ["GrowingClassifier"],
+    "model.learner": ["Learner"],
+    "research.run": ["run"],
 }
 
 __all__ = [
@@ -53,7 +57,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `upcl --help` must not wait for torch."""
-    for module, names in _HOME.items():
+    for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f".{module}", __name__), name)
     raise AttributeError(f"module 'upcl' has no attribute '{name}'")

@@ -1,3 +1,3 @@
-from .cli import main
+from upcl.cli import main
 
 main()

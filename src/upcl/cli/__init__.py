@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from .. import __version__
-from ..errors import UpclError, UserError, unknown
+from upcl import __version__
+from upcl.core.errors import UpclError, UserError, unknown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..experiments import Experiment
-    from ..grid import Place, Progress
+    from upcl.research.executor import Place
+    from upcl.research.grid import Progress
+    from upcl.research.paper.experiments import Experiment
 
 
 def _console(stderr: bool = False) -> Console:
@@ -89,12 +90,12 @@ def main() -> None:
 @told_plainly
 def demo(seed: int, out: Path | None) -> None:
     """Finetune, iCaRL and UPCL on real handwritten digits: 5 tasks of 2 classes, 20 exemplars in all."""
-    from ..report.content import of_runs
-    from ..report.reading import read_runs
-    from ..report.terminal import progress_of, summary
-    from ..report.writing import can_write, write_page
-    from ..runs import run
-    from ..summaries import title_of
+    from upcl.cli.rendering import progress_of, summary
+    from upcl.research.report.content import of_runs
+    from upcl.research.report.load import read_runs
+    from upcl.research.report.write import can_write, write_page
+    from upcl.research.run import run
+    from upcl.research.statistics import title_of
 
     console = _console()
     console.print("Ten handwritten digits arrive two at a time; 20 old images may be kept. Which method remembers?")
@@ -171,7 +172,7 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
     """One checked mapping from the config file and the options over it."""
     from dataclasses import asdict
 
-    from ..config import make_request, parse_sizes, read_order, read_yaml
+    from upcl.research.config import make_request, parse_sizes, read_order, read_yaml
 
     values: dict[str, Any] = read_yaml(config) if config else {}
     values.update({key: value for key, value in given.items() if value is not None})
@@ -226,11 +227,11 @@ def train(
     upcl train icarl --data synthetic:classes=100 --memory 5/class --set temperature=4
     upcl train upcl --data digits --set margin=none --set recipe.lr=0.05 --out runs/no-margin
     """
-    from ..grid import end_with_the_grid
-    from ..profiling import Profile
-    from ..report.terminal import by_task, profile_tables, progress_of
-    from ..runs import run
-    from ..trackers import together, tracked
+    from upcl.cli.rendering import by_task, profile_tables, progress_of
+    from upcl.research.executor import end_with_the_grid
+    from upcl.research.run import run
+    from upcl.research.trackers import together, tracked
+    from upcl.training.profiler import Profile
 
     end_with_the_grid()
     values = _request(method, pairs, config, given)
@@ -270,7 +271,7 @@ def methods() -> None:
     """List the methods."""
     from rich.table import Table
 
-    from ..methods import METHODS, VARIANTS
+    from upcl.methods.registry import METHODS, VARIANTS
 
     console, table = _console(), Table("name", "method", "what it does", "exemplars")
     for name, method in METHODS.items():
@@ -283,8 +284,8 @@ def methods() -> None:
 @told_plainly
 def datasets() -> None:
     """List the data sets."""
-    from ..data.places import data_root
-    from ..report.terminal import dataset_tables
+    from upcl.cli.rendering import dataset_tables
+    from upcl.data.io.paths import data_root
 
     console = _console()
     for table in dataset_tables():
@@ -308,8 +309,8 @@ def data() -> None:
 @told_plainly
 def get(name: str, data_root: Path | None) -> None:
     """Download the data set NAME from its official address: checked, and resumed where it broke."""
-    from ..data.download import get as download
-    from ..data.places import data_root as root_of
+    from upcl.data.io.download import get as download
+    from upcl.data.io.paths import data_root as root_of
 
     click.echo(f"{name} is in {download(name, root_of(data_root))}")
 
@@ -320,8 +321,8 @@ def get(name: str, data_root: Path | None) -> None:
 @told_plainly
 def check(path: Path, as_json: bool) -> None:
     """Tell the health of a folder of images: classes, sizes, broken files, duplicates, leaks into the test part."""
-    from ..data.health import examine, report_json
-    from ..report.terminal import health_table
+    from upcl.cli.rendering import health_table
+    from upcl.data.io.scan import examine, report_json
 
     health, _ = examine(path)
     if as_json:
@@ -354,9 +355,10 @@ _FORMAT = click.option(
 
 def _run_grid(rows: Sequence[Progress], place: Place, *, dry_run: bool) -> bool:
     """Do what is left of a grid, or tell what it would take; whether nothing failed."""
-    from ..engine import choose_device
-    from ..grid import estimates, run_grid
-    from ..report.terminal import estimate_table, live_grid
+    from upcl.cli.rendering import estimate_table, live_grid
+    from upcl.research.estimate import estimates
+    from upcl.research.executor import run_grid
+    from upcl.training.environment import choose_device
 
     console = _console()
     if dry_run:
@@ -396,7 +398,8 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
     `same` and `vary` take `method` and the options of `upcl train` (`order_seed` for --order-seed). What --set says is
     `options`, such as {tau: 0.1}.
     """
-    from ..grid import Place, prepare, read_grid
+    from upcl.research.executor import Place
+    from upcl.research.grid import prepare, read_grid
 
     asked = read_grid(file)
     place = Place(out or Path("runs") / file.stem, jobs, device, data_root)
@@ -438,8 +441,8 @@ def reproduce(
     """
     from rich.padding import Padding
 
-    from .. import experiments
-    from ..grid import Place
+    from upcl.research.executor import Place
+    from upcl.research.paper import experiments
 
     console = _console()
     if listed or name is None:
@@ -463,12 +466,12 @@ def reproduce(
 
 def _reproduce(asked: Experiment, place: Place, stem: Path, kind: str, *, dry_run: bool) -> bool:
     """Run what is left of one experiment and show it; whether nothing failed."""
-    from ..grid import prepare
-    from ..report.content import of_experiment
-    from ..report.reading import read_runs
-    from ..report.terminal import as_rich
-    from ..report.writing import PICTURES, can_write, write
-    from ..uniformity import measure_all
+    from upcl.cli.rendering import as_rich
+    from upcl.research.grid import prepare
+    from upcl.research.paper.uniformity import measure_all
+    from upcl.research.report.content import of_experiment
+    from upcl.research.report.load import read_runs
+    from upcl.research.report.write import PICTURES, can_write, write
 
     console, distances = _console(), []
     console.rule(f"{asked.title} ({asked.scale})")
@@ -512,10 +515,10 @@ def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> 
     upcl report runs/upcl-digits-seed0 runs/icarl-digits-seed0 --format md
     upcl report runs --format svg -o figures
     """
-    from ..report.content import of_runs
-    from ..report.reading import read_runs
-    from ..report.tables import FORMATS
-    from ..report.writing import PICTURES, table_text, write
+    from upcl.research.report.content import of_runs
+    from upcl.research.report.load import read_runs
+    from upcl.research.report.tables import FORMATS
+    from upcl.research.report.write import PICTURES, table_text, write
 
     notes: list[str] = []
     content = of_runs(read_runs(paths, notes), title, notes, only_tables=kind in FORMATS)
@@ -534,8 +537,8 @@ def audit(as_json: bool) -> None:
     import dataclasses
     import json
 
-    from ..published import audit as findings_of
-    from ..report.terminal import audit_table
+    from upcl.cli.rendering import audit_table
+    from upcl.research.paper.published import audit as findings_of
 
     findings = findings_of()
     if as_json:
@@ -557,9 +560,9 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
     """
     import dataclasses
 
-    from ..bench import GROUPS
-    from ..files import write_json
-    from ..report.terminal import bench_table
+    from upcl.cli.rendering import bench_table
+    from upcl.core.files import write_json
+    from upcl.research.bench import GROUPS
 
     console, rows = _console(), []
     for group in only or GROUPS:
@@ -580,8 +583,8 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
 @told_plainly
 def show(method: str) -> None:
     """Tell what METHOD is and what its fields mean, with defaults and their sources."""
-    from ..config import find_method
-    from ..report.terminal import describe_fields, recipes_table
+    from upcl.cli.rendering import describe_fields, recipes_table
+    from upcl.methods.registry import find_method
 
     console, found = _console(), find_method(method)
     console.print(f"[bold]{found.title}[/bold]: {found.idea}")
@@ -607,7 +610,7 @@ def show(method: str) -> None:
 @told_plainly
 def verify_resume(method: str | None, pairs: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
     """Prove on this machine that a run of METHOD killed with kill -9 and resumed ends like one never stopped."""
-    from ..checks import verify_resume as verify
+    from upcl.research.verify import verify_resume as verify
 
     console = _console()
     values = _request(method if method or config else "upcl", pairs, config, given)
@@ -619,4 +622,4 @@ def verify_resume(method: str | None, pairs: tuple[str, ...], config: Path | Non
     console.print(f"killed {proof.kills} times, same record, same weights: {proof.weights_sha256}", soft_wrap=True)
 
 
-from . import models as _models  # noqa: E402, F401 (adds its commands)
+from upcl.cli import models as _models  # noqa: E402, F401 (adds its commands)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import UserError
-from . import _console, _split_set, main, told_plainly
+from upcl.cli import _console, _split_set, main, told_plainly
+from upcl.core.errors import UserError
 
 if TYPE_CHECKING:
-    from ..bundle import Bundle, Step
+    from upcl.model.bundle import Bundle, Step
+
 
 _MODEL = click.option("--model", required=True, type=click.Path(path_type=Path), help="The model's file, *.upcl.")
 _FILE = click.argument("model", type=click.Path(path_type=Path))
@@ -57,9 +58,9 @@ def learn(
     upcl learn more-birds/ --model birds.upcl
     upcl predict --model birds.upcl photo.jpg
     """
-    from ..growing import EPOCHS, Asked
-    from ..learner import Learner
-    from ..report.terminal import epochs_of, step_table
+    from upcl.cli.rendering import epochs_of, step_table
+    from upcl.model.learner import Learner
+    from upcl.model.spec import EPOCHS, Asked
 
     console, learner = _console(), Learner(model, device=device)
     options = dict(_split_set(pairs))
@@ -84,7 +85,9 @@ def _tell(bundle: Bundle, step: Step) -> None:
     if not told:
         click.echo("no image could be held out, for that a class needs two: how well it does is not known")
     else:
-        click.echo(f"right on {bundle.state.calibration.num_images} held-out images: {told[reading]} (by its {reading})")
+        click.echo(
+            f"right on {bundle.state.calibration.num_images} held-out images: {told[reading]} (by its {reading})"
+        )
 
 
 @main.command()
@@ -107,8 +110,8 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
     Confidence is calibrated on held-out images. "none of these" is said of images unlike anything learned; `upcl info`
     tells how often that is a false alarm. Files that cannot be read are reported, and the command then exits with 1.
     """
-    from ..learner import Learner
-    from ..predicting import list_images, predictions, written
+    from upcl.model.learner import Learner
+    from upcl.model.prediction import list_images, predictions, written
 
     learner = Learner(model, device=device)
     found = predictions(learner, list_images(images, sys.stdin.buffer), top)
@@ -127,8 +130,8 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
 @told_plainly
 def info(model: Path) -> None:
     """Tell everything about a model: classes, how well it does, what is in the file."""
-    from ..bundle import load
-    from ..report.terminal import model_tables
+    from upcl.cli.rendering import model_tables
+    from upcl.model.file import load
 
     for part in model_tables(load(model), model):
         _console().print(part)
@@ -139,8 +142,8 @@ def info(model: Path) -> None:
 @told_plainly
 def history(model: Path) -> None:
     """List what a model learned when, and how well it did afterwards."""
-    from ..bundle import load
-    from ..report.terminal import history_table
+    from upcl.cli.rendering import history_table
+    from upcl.model.file import load
 
     _console().print(history_table(load(model)))
 
@@ -151,7 +154,7 @@ def history(model: Path) -> None:
 @told_plainly
 def rollback(model: Path, step: int) -> None:
     """Return to an earlier step; what was learned later is removed from the file."""
-    from ..learner import Learner
+    from upcl.model.learner import Learner
 
     learner = Learner(model).rollback(step)
     click.echo(f"{model} is as it was after step {step}: {len(learner.classes)} classes")
@@ -163,7 +166,7 @@ def rollback(model: Path, step: int) -> None:
 @told_plainly
 def forget(model: Path, name: str) -> None:
     """Remove a class, its images and its statistics from the file."""
-    from ..learner import Learner
+    from upcl.model.learner import Learner
 
     Learner(model).forget(name)
     click.echo(
@@ -184,8 +187,8 @@ def export(model: Path, onnx: Path | None, program: Path | None) -> None:
     Photos are uint8 RGB of any size, images x height x width x 3, any number of one size at once. Scaling, cutting and
     normalisation are inside, as `predict` does them; names of classes are in the metadata.
     """
-    from ..export import to_onnx, to_torch
-    from ..learner import Learner
+    from upcl.model.export import to_onnx, to_torch
+    from upcl.model.learner import Learner
 
     if not (onnx or program):
         raise UserError("export to what? say --onnx FILE, or --torch FILE")
@@ -214,12 +217,12 @@ def serve(model: Path, host: str, port: int, token: str | None) -> None:
     import secrets
     import socket
 
-    from ..learner import Learner
+    from upcl.model.learner import Learner
 
     try:
         import uvicorn
 
-        from ..serving.app import address_of, is_this_machine, make_app
+        from upcl.model.server.app import address_of, is_this_machine, make_app
     except ImportError as error:
         raise UserError(f"serving needs {error.name}: pip install -c constraints.txt -e '.[serve]'") from None
     if not is_this_machine(host) and not token:

@@ -1,8 +1,8 @@
 """Data sets by name, and what is done to their images."""
 
-from .augment import Brightness, Flip, PadCrop, RandomResizedCrop, Transform
-from .datasets import Dataset
-from .sources import DATASETS, load_dataset
+from .dataset import Dataset
+from .registry import DATASETS, load_dataset
+from .transforms import Brightness, Flip, PadCrop, RandomResizedCrop, Transform
 
 __all__ = [
     "DATASETS",

@@ -10,10 +10,12 @@ from typing import Any, ClassVar, Generic
 import torch
 from torch import Tensor
 
-from ..core import Batch, Losses, Recipe, Recipes, Samples, Stage, Task
-from ..memory import Budget, Memory
-from ..nets import LinearHead, Network, frozen, make_backbone
-from ..nets.network import HeadT
+from upcl.core.memory import Budget, Memory
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Samples, Stage, Task
+from upcl.nets import LinearHead, Network, frozen, make_backbone
+from upcl.nets.network import HeadT
+
 from .setting import Setting
 
 

@@ -10,8 +10,11 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 
-from ..core import Batch, Fraction, Losses, NonNegative, Recipe, Recipes, Samples, Stage, Task, option
-from ..nets import CorrectedHead, Network
+from upcl.core.options import Fraction, NonNegative, option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Samples, Stage, Task
+from upcl.nets import CorrectedHead, Network
+
 from .distilled import Distilled
 
 _RECIPE = Recipe(epochs=170, milestones=(60, 100, 140), weight_decay=2e-4)

@@ -8,11 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, Count, Losses, NonNegative, Positive, Recipe, Recipes, Samples, Task, option
-from ..frames import sinkhorn
-from ..losses import distillation
-from ..memory import class_means
-from ..nets import CosineHead, Network
+from upcl.core.frames import sinkhorn
+from upcl.core.losses import distillation
+from upcl.core.memory import class_means
+from upcl.core.options import Count, NonNegative, Positive, option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Samples, Task
+from upcl.nets import CosineHead, Network
+
 from .distilled import Distilled
 
 _RECIPE = Recipe(epochs=160, milestones=(80, 120))

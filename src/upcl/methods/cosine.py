@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, Losses
-from ..losses import cosine_distillation
-from ..nets import CosineHead, Network
+from upcl.core.losses import cosine_distillation
+from upcl.core.types import Batch, Losses
+from upcl.nets import CosineHead, Network
+
 from .margined import Margined
 from .upcl import UPCL
 

@@ -7,8 +7,10 @@ from typing import Literal
 
 import torch.nn.functional as F
 
-from ..core import Batch, Losses, NonNegative, option
-from ..losses import decorrelation
+from upcl.core.losses import decorrelation
+from upcl.core.options import NonNegative, option
+from upcl.core.types import Batch, Losses
+
 from .lucir import Lucir
 
 

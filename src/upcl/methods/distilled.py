@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, Losses, Positive, option
-from ..losses import distillation
-from ..nets.network import HeadT
+from upcl.core.losses import distillation
+from upcl.core.options import Positive, option
+from upcl.core.types import Batch, Losses
+from upcl.nets.network import HeadT
+
 from .base import Method
 
 

@@ -10,8 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, Losses, Positive, Recipe, Recipes, Samples, Stage, Task, option
-from ..nets import MeansHead, Network
+from upcl.core.options import Positive, option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Samples, Stage, Task
+from upcl.nets import MeansHead, Network
+
 from .base import Method
 
 

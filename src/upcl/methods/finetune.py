@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import torch.nn.functional as F
 
-from ..core import Batch, Losses, Recipe, Recipes, option
+from upcl.core.options import option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses
+
 from .base import LinearMethod
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..core import Batch, NonNegative, option
-from ..losses import focal
+from upcl.core.losses import focal
+from upcl.core.options import NonNegative, option
+from upcl.core.types import Batch
+
 from .icarl import ICarl
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import Recipe, Recipes
-from ..nets import Head, LinearHead, Network
+from upcl.core.recipes import Recipe, Recipes
+from upcl.nets import Head, LinearHead, Network
+
 from .distilled import Distilled
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import torch.nn.functional as F
 
-from ..core import Batch, Losses, Recipe, Recipes, Task
-from ..memory import Budget
+from upcl.core.memory import Budget
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Task
+
 from .base import LinearMethod
 
 _RECIPE = Recipe(epochs=200, milestones=(60, 120, 170))

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, NonNegative, option
-from ..losses import log_prior
+from upcl.core.losses import log_prior
+from upcl.core.options import NonNegative, option
+from upcl.core.types import Batch
+
 from .icarl import ICarl
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, Fraction, Losses, Positive, option
-from ..losses import effective_weights, ldam_margins, target_margin
-from ..nets import CosineHead, Head, LinearHead, Network
+from upcl.core.losses import effective_weights, ldam_margins, target_margin
+from upcl.core.options import Fraction, Positive, option
+from upcl.core.types import Batch, Losses
+from upcl.nets import CosineHead, Head, LinearHead, Network
+
 from .icarl import ICarl
 
 

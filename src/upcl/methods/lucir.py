@@ -10,10 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, Losses, Natural, NonNegative, Recipe, Recipes, Stage, Task, option
-from ..losses import cosine_distillation, margin_ranking
-from ..memory import class_means
-from ..nets import CosineHead, Network
+from upcl.core.losses import cosine_distillation, margin_ranking
+from upcl.core.memory import class_means
+from upcl.core.options import Natural, NonNegative, option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Stage, Task
+from upcl.nets import CosineHead, Network
+
 from .base import Method
 
 _RECIPE = Recipe(epochs=160, milestones=(80, 120))

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, NonNegative, Recipe, Recipes, option
-from ..nets import LinearHead, Network
+from upcl.core.options import NonNegative, option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch
+from upcl.nets import LinearHead, Network
+
 from .distilled import Distilled
 
 

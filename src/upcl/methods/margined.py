@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..core import Finite, option
-from ..losses import Margin, margin_of
-from ..nets.network import HeadT
+from upcl.core.losses import Margin, margin_of
+from upcl.core.options import Finite, option
+from upcl.nets.network import HeadT
+
 from .base import Method
 
 

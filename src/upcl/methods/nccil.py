@@ -9,11 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..core import Batch, Losses, Recipe, Recipes, Task, option
-from ..frames import simplex
-from ..losses import dot_regression
-from ..memory import class_means
-from ..nets import Network, PrototypeHead, make_backbone
+from upcl.core.frames import simplex
+from upcl.core.losses import dot_regression
+from upcl.core.memory import class_means
+from upcl.core.options import option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Task
+from upcl.nets import Network, PrototypeHead, make_backbone
+
 from .base import Method
 
 Flight = Literal["full", "half", "off"]

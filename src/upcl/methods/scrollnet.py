@@ -8,10 +8,13 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..core import Batch, Losses, Natural, NonNegative, Positive, Recipe, Recipes, Task, option
-from ..losses import distillation
-from ..nets import LinearHead, Network, ScrollBackbone
-from ..nets.backbones import BACKBONES
+from upcl.core.losses import distillation
+from upcl.core.options import Natural, NonNegative, Positive, option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Task
+from upcl.nets import LinearHead, Network, ScrollBackbone
+from upcl.nets.backbones import BACKBONES
+
 from .base import Method
 
 _RECIPE = Recipe(epochs=200, batch_size=64, milestones=(80, 120), momentum=0.0, weight_decay=0.0, clip=1e4)

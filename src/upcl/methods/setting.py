@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..core import Recipes, Samples
-from ..data import Transform
-from ..memory import Budget, Selection
-from ..nets import Execution
+from upcl.core.memory import Budget, Selection
+from upcl.core.recipes import Recipes
+from upcl.core.types import Samples
+from upcl.data import Transform
+from upcl.nets import Execution
 
 EVALUATION_BATCH, EVALUATION_PIXELS = 512, 2**20  # whatever is reached first
 

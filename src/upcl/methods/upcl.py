@@ -10,19 +10,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..core import Batch, Count, Fraction, Losses, Positive, Recipe, Recipes, Task, option
-from ..errors import UserError
-from ..frames import extend_gaussian, extend_orthonormal, extend_uniform, minimum_energy, simplex
-from ..losses import cosine_distillation, prototype_contrast, supervised_contrast
-from ..nets import Network, PrototypeHead, make_backbone
+from upcl.core.errors import UserError
+from upcl.core.frames import extend_gaussian, extend_orthonormal, extend_uniform, minimum_energy, simplex
+from upcl.core.losses import cosine_distillation, prototype_contrast, supervised_contrast
+from upcl.core.options import Count, Fraction, Positive, option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Task
+from upcl.nets import Network, PrototypeHead, make_backbone
+
 from .margined import Margined
 
 Prototypes = Literal["uniform", "orthonormal", "gaussian", "simplex", "energy"]
 GROWING = {"uniform": extend_uniform, "orthonormal": extend_orthonormal, "gaussian": extend_gaussian}
 IN_ADVANCE = {"simplex": simplex, "energy": minimum_energy}
-
 LambdaOne = Literal["1/2^t", "1/10^t", "2^t", "0.1", "1", "2"]
-
 LAMBDA_ONE: dict[LambdaOne, tuple[float, float]] = {  # (a, b) for a * b^t
     "1/2^t": (1, 0.5),
     "1/10^t": (1, 0.1),

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
-from ..core import Batch, Losses, Recipe, Recipes, Stage, Task, option
-from ..nets import LinearHead, Network
+from upcl.core.options import option
+from upcl.core.recipes import Recipe, Recipes
+from upcl.core.types import Batch, Losses, Stage, Task
+from upcl.nets import LinearHead, Network
+
 from .distilled import Distilled
 
 

@@ -3,7 +3,7 @@
 from .backbones import BACKBONES, Backbone, Features, make_backbone
 from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead, PrototypeHead
 from .network import Execution, Network, Precision, frozen
-from .scroll import ScrollBackbone
+from .slimmable import ScrollBackbone
 
 __all__ = [
     "BACKBONES",

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from ..errors import unknown
+from upcl.core.errors import unknown
 
 Stem = Literal["3x3", "7x7"]
 Shortcut = Literal["conv", "pad"]

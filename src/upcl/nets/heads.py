@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..frames import GrowFrame, best_assignment, extend_uniform, is_best_assignment
+from upcl.core.frames import GrowFrame, best_assignment, extend_uniform, is_best_assignment
 
 
 class Head(nn.Module, ABC):

@@ -14,8 +14,6 @@ from .backbones import ConvNorm, Features
 from .heads import Head
 
 HeadT = TypeVar("HeadT", bound=Head)
-
-
 Precision = Literal["float32", "bfloat16"]
 
 

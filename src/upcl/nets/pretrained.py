@@ -10,7 +10,8 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from ..errors import UserError
+from upcl.core.errors import UserError
+
 from .backbones import BACKBONES, Features, Shape
 
 WRAPPERS = ("module.", "model.", "backbone.", "encoder.", "state_dict.")

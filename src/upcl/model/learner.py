@@ -1,0 +1,240 @@
+"""A model that keeps growing: learn folders of images, add classes later, name what is in a picture."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock, Timeout
+from torch import Tensor
+
+from upcl.core.errors import UserError, unknown
+from upcl.core.seeding import isolated
+from upcl.data.io.images import decode_now
+from upcl.data.io.scan import ImageFile, examine, readable
+from upcl.data.loaders.folder import hold_out
+from upcl.methods import Method
+from upcl.training.environment import choose_device
+
+from .bundle import Bundle, State, Step
+from .evaluation import judge
+from .file import ModelFileError, load, save
+from .intake import Lot
+from .predictor import Answer, Reader
+from .spec import LARGEST_OWN, Asked, is_file, make_method, restore, weights_of
+from .update import Growth, Watch, now
+
+HELD_OUT = 20  # percent of each class's images
+PRETRAINED_SIZE = 224  # pixels that pretrained networks are used to
+
+
+class Learner:
+    """A model in a file.
+
+    >>> Learner("birds.upcl").learn("photos").predict(["one.jpg"])  # doctest: +SKIP
+    array(['robin'], dtype='<U5')
+    """
+
+    def __init__(self, path: str | Path, *, device: str = "auto") -> None:
+        self.path, self.device = Path(path), choose_device(device)
+        self.bundle: Bundle | None = load(self.path) if self.path.exists() else None
+        self.notes: list[str] = []  # on the last folder
+        self._reader: Reader | None = None
+        self._stamp = _stamp(self.path)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Alone with the file, as it is now, whoever wrote it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(f"{self.path}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise UserError(f"{self.path} is being changed by another process: wait until it is done") from None
+        try:
+            if self._stamp != _stamp(self.path):
+                self.bundle, self._reader = load(self.path) if self.path.exists() else None, None
+            yield
+        finally:
+            self._stamp = _stamp(self.path)
+            Path(lock.lock_file).unlink(missing_ok=True)
+            lock.release()
+
+    @property
+    def classes(self) -> list[str]:
+        """The names that it knows, in the order they were learned."""
+        return [name for name in self.bundle.state.classes if name is not None] if self.bundle else []
+
+    def whole(self) -> Bundle:
+        if self.bundle is None:
+            beside = sorted(path.name for path in self.path.parent.glob("*.upcl"))
+            near = difflib.get_close_matches(self.path.name, beside, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"`upcl learn FOLDER --model {self.path}` makes it"
+            raise UserError(f"there is no model {self.path}: {hint}")
+        return self.bundle
+
+    # learning
+
+    def learn(
+        self, folder: str | Path, asked: Asked | None = None, watch: Watch | None = None, **wishes: Any
+    ) -> Learner:
+        """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done.
+
+        Wishes are fields of `Asked`: `learn("birds", epochs=10, memory="50/class")`.
+        """
+        asked = dataclasses.replace(asked or Asked(), **wishes)
+        health, good = examine(Path(folder))
+        self.notes = list(health.notes())
+        train_files, held_files = _split(good)
+        if not train_files:
+            path, reason = health.broken[0] if health.broken else (readable(folder), "it has none to learn from")
+            raise UserError(f"no image to learn from in {readable(folder)} can be read, such as {path}: {reason}")
+        if strange := sorted({f.label for f in held_files} - {f.label for f in train_files} - set(self.classes)):
+            self.notes.append(f"classes of the test part without images to learn from were left out: {strange[0]}, ...")
+        with self._changing():
+            size, channels = self._shape(asked, good)
+            train, held = (
+                decode_now([file.path for file in files], size, channels, Path(folder).name)
+                for files in (train_files, held_files)
+            )
+            names = [file.label for file in train_files], [file.label for file in held_files]
+            return self._grow(Lot(train, names[0], held, names[1]), asked, watch)
+
+    def learn_lot(self, lot: Lot, asked: Asked) -> Learner:
+        """The same with images in memory."""
+        with self._changing():
+            return self._grow(lot, asked, None)
+
+    def _grow(self, lot: Lot, asked: Asked, watch: Watch | None) -> Learner:
+        with isolated():
+            growth = Growth(self.path, self.bundle, lot, asked, self.device)
+            self.notes += growth.notes
+            self.bundle = growth.learn(watch)
+        self._reader = None
+        save(self.bundle, self.path)
+        shutil.rmtree(growth.work, ignore_errors=True)
+        return self
+
+    def _shape(self, asked: Asked, good: Sequence[ImageFile]) -> tuple[int, int]:
+        if self.bundle:
+            if asked.size not in (None, self.bundle.spec.size):
+                raise UserError(f"{self.path} was made with images of {self.bundle.spec.size} pixels; leave --size out")
+            return self.bundle.spec.size, self.bundle.spec.channels
+        sizes = {(file.width, file.height) for file in good}
+        own = next(iter(sizes)) if len(sizes) == 1 else (0, 1)
+        size = own[0] if own[0] == own[1] and own[0] <= LARGEST_OWN else LARGEST_OWN
+        if is_file(asked.backbone):
+            return asked.size or PRETRAINED_SIZE, 3
+        return asked.size or size, 1 if all(file.grey for file in good) else 3
+
+    # looking
+
+    @property
+    def reader(self) -> Reader:
+        """The model with its weights in, ready to be asked."""
+        if self._reader is None:
+            state = self.whole().state
+            self._reader = Reader(self.restored(state), state)
+        return self._reader
+
+    def restored(self, state: State) -> Method[Any]:
+        """The method as a state of this model has it."""
+        try:
+            with isolated():
+                method = make_method(self.whole().spec, len(state.classes), self.device)
+                restore(method, state)
+        except (RuntimeError, KeyError, TypeError, ValueError, UserError) as error:
+            raise ModelFileError(f"{self.path} is damaged, its weights do not fit its network: {error}") from None
+        return method
+
+    def answers(self, images: Tensor, top: int = 5) -> list[Answer]:
+        """What uint8 images (N x C x size x size) show."""
+        return self.reader.answers(self.reader.look(images), top) if len(images) else []
+
+    def predict(self, images: str | Path | Sequence[str | Path]) -> np.ndarray:
+        """A name for each image file; `none of these` for what is unlike anything learned."""
+        spec = self.whole().spec
+        paths = [images] if isinstance(images, str | Path) else images
+        decoded = decode_now([Path(path) for path in paths], spec.size, spec.channels, "images")
+        return np.array([answer.name for answer in self.answers(decoded)])
+
+    # changing
+
+    def rollback(self, step: int) -> Learner:
+        """Return to the state after an earlier step; what came later is gone from the file."""
+        with self._changing():
+            bundle = self.whole()
+            if step not in bundle.states:
+                kept = ", ".join(map(str, sorted(bundle.states)))
+                raise UserError(f"step {step} is not kept in {self.path}: choose from {kept}")
+            self.bundle, self._reader = bundle.rolled_back(step), None
+            save(self.bundle, self.path)
+        return self
+
+    def forget(self, name: str) -> Learner:
+        """Remove a class, its exemplars and statistics, and every earlier state, which would still have them."""
+        with self._changing():
+            self._forget(name)
+        return self
+
+    def _forget(self, name: str) -> None:
+        bundle, state = self.whole(), self.whole().state
+        if name not in self.classes:
+            raise unknown(f"class of {self.path.name}", name, self.classes)
+        if len(self.classes) == 1:
+            raise UserError(f"'{name}' is the only class: remove the file instead")
+        label = state.classes.index(name)
+        kept = dataclasses.replace(
+            state,
+            classes=tuple(None if each == name else each for each in state.classes),
+            exemplars=state.exemplars[state.exemplars.labels != label],
+            held_out=state.held_out[state.held_out.labels != label],
+            trained={key: value for key, value in state.trained.items() if key != name},
+        )
+        history = tuple(_unnamed(step, name) for step in bundle.history)
+        method = self.restored(kept)
+        method.net.head.forget(label)
+        kept = dataclasses.replace(kept, weights=weights_of(method))
+        found = judge(method, kept)
+        kept = dataclasses.replace(kept, reading=found.reading, calibration=found.calibration)
+        step = Step(when=now(), accuracy=found.accuracy, by_class=found.by_class, note="a class was removed")
+        self.bundle = Bundle(bundle.spec, (*history, step), {len(history): kept})
+        self._reader = None
+        save(self.bundle, self.path)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Tells one version of a file from another."""
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _unnamed(step: Step, name: str) -> Step:
+    hidden = "(removed)"
+    return dataclasses.replace(
+        step,
+        added=tuple(hidden if each == name else each for each in step.added),
+        extra={key: value for key, value in step.extra.items() if key != name},
+        by_class={key: value for key, value in step.by_class.items() if key != name},
+    )
+
+
+def _split(good: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Images to learn from and images held out: those of a test folder, or a share of each class."""
+    tested = [file for file in good if file.part == "test"]
+    train = [file for file in good if file.part == "train"]
+    if tested:
+        return train, tested
+    distinct = {label: len({f.pixels for f in train if f.label == label}) for label in {f.label for f in train}}
+    alone = [file for file in train if distinct[file.label] == 1]  # too few to hold one out
+    kept, held = hold_out([file for file in train if distinct[file.label] > 1], HELD_OUT, 0)
+    return [*kept, *alone], held

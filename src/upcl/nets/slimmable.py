@@ -1,0 +1,129 @@
+"""A slimmable residual backbone whose channels are rolled from task to task (ScrollNet)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from upcl.core.errors import UserError
+
+from .backbones import Features, Shape
+
+
+class Roll:
+    """Where the rolled channels start and how many are used; shared by all layers of a backbone.
+
+    With n groups, scroll s and w groups in use, effective channel j of C is stored channel (j + s C / n) mod C, and
+    only the first w C / n effective channels exist.
+    """
+
+    def __init__(self, num_groups: int) -> None:
+        self.num_groups = num_groups
+        self.scroll = 0
+        self.width = num_groups
+
+    def take(self, stored: Tensor, axis: int = 0) -> Tensor:
+        """The effective channels of a stored tensor along an axis; contiguous, as oneDNN's kernels break on views."""
+        group = stored.shape[axis] // self.num_groups
+        return stored.roll(-self.scroll * group, axis).narrow(axis, 0, self.width * group).contiguous()
+
+    def put(self, effective: Tensor, stored: Tensor) -> Tensor:
+        """`stored` with its effective channels (axis 0) replaced."""
+        group = len(stored) // self.num_groups
+        rest = stored.roll(-self.scroll * group, 0)[len(effective) :]
+        return torch.cat([effective, rest]).roll(self.scroll * group, 0)
+
+
+class RolledNorm(nn.Module):
+    """The batch norm of one width. Its numbers belong to stored channels, so they roll with the weights."""
+
+    mean: Tensor
+    var: Tensor
+
+    def __init__(self, num: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(num))
+        self.bias = nn.Parameter(torch.zeros(num))
+        self.register_buffer("mean", torch.zeros(num))
+        self.register_buffer("var", torch.ones(num))
+
+    def forward(self, maps: Tensor, roll: Roll) -> Tensor:
+        mean, var = roll.take(self.mean).clone(), roll.take(self.var).clone()
+        weight, bias = roll.take(self.weight), roll.take(self.bias)
+        out = F.batch_norm(maps, mean, var, weight, bias, training=self.training)
+        if self.training:
+            self.mean, self.var = roll.put(mean, self.mean), roll.put(var, self.var)
+        return out
+
+
+class SlimConvNorm(nn.Module):
+    """A convolution of which a part is used, with a batch norm for each width."""
+
+    def __init__(
+        self, roll: Roll, num_in: int, num_out: int, kernel: int, stride: int = 1, *, image: bool = False
+    ) -> None:
+        super().__init__()
+        self.roll, self.stride, self.padding, self.image = roll, stride, kernel // 2, image
+        self.weight = nn.Parameter(torch.empty(num_out, num_in, kernel, kernel))
+        nn.init.kaiming_normal_(self.weight, mode="fan_out", nonlinearity="relu")
+        self.norms = nn.ModuleList(RolledNorm(num_out) for _ in range(roll.num_groups))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        weight = self.roll.take(self.weight, 0)
+        weight = weight if self.image else self.roll.take(weight, 1)
+        maps = F.conv2d(maps, weight, stride=self.stride, padding=self.padding)
+        out: Tensor = self.norms[self.roll.width - 1](maps, self.roll)
+        return out
+
+
+class SlimBlock(nn.Module):
+    """Basic residual block; a shortcut that changes shape is a convolution."""
+
+    def __init__(self, roll: Roll, num_in: int, num_out: int, stride: int) -> None:
+        super().__init__()
+        self.first = SlimConvNorm(roll, num_in, num_out, 3, stride)
+        self.second = SlimConvNorm(roll, num_out, num_out, 3)
+        same = stride == 1 and num_in == num_out
+        self.shortcut = nn.Identity() if same else SlimConvNorm(roll, num_in, num_out, 1, stride)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return F.relu(self.second(F.relu(self.first(maps))) + self.shortcut(maps))
+
+
+class ScrollBackbone(Features):
+    """Features at any width, in the order of the stored channels: zero where a channel is not in use."""
+
+    def __init__(self, shape: Shape, channels: int, num_groups: int) -> None:
+        super().__init__()
+        if any(width % num_groups for width in shape.widths):
+            raise UserError(f"{num_groups} sub-networks must divide the widths {tuple(shape.widths)} of the backbone")
+        self.roll = Roll(num_groups)
+        self.dim = shape.widths[-1]
+        large = shape.stem == "7x7"
+        kernel, stride = (7, 2) if large else (3, 1)
+        self.stem = SlimConvNorm(self.roll, channels, shape.widths[0], kernel, stride, image=True)
+        self.pool = nn.MaxPool2d(3, stride=2, padding=1) if large else nn.Identity()
+        self.blocks = nn.Sequential(*(SlimBlock(self.roll, *step) for step in shape.plan()))
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps: Tensor = self.blocks(self.pool(F.relu(self.stem(images))))
+        used = maps.mean((2, 3)).T
+        return self.roll.put(used, used.new_zeros(self.dim, used.shape[1])).T
+
+    def at_width(self, images: Tensor, width: int) -> Tensor:
+        """Features of the sub-network of the first `width` groups."""
+        self.roll.width = width
+        try:
+            return self(images)  # type: ignore[no-any-return]
+        finally:
+            self.roll.width = self.roll.num_groups
+
+    def get_extra_state(self) -> Tensor:
+        """The scroll, so that it is saved and loaded with the weights."""
+        return torch.tensor(self.roll.scroll)
+
+    def set_extra_state(self, state: Any) -> None:
+        self.roll.scroll = int(state)

@@ -1,0 +1,74 @@
+"""What figures of a finished model need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from upcl.core.types import Samples
+from upcl.methods.base import Method
+
+SHOWN_CLASSES, SHOWN_IMAGES = 20, 50  # of the feature map: the newest classes, half of them old if there are so many
+SHOWN_EXEMPLARS, SHOWN_PAIRS, SHOWN_ERRORS = 5, 6, 5
+THUMBNAIL = 64  # pixels
+Sketch = dict[str, Tensor]
+
+
+@torch.no_grad()
+def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, confusion: Tensor) -> Sketch:
+    """What pictures of a finished model need.
+
+    `features` of test images of the newest classes with their `labels`; the head's `vectors` of all classes;
+    thumbnails of `exemplars` (with `exemplar_labels`) and of test images of the classes confused most often (`errors`,
+    with `error_labels` and what they were `error_taken` for).
+    """
+    new = min(num_seen - num_old, max(SHOWN_CLASSES // 2, SHOWN_CLASSES - num_old))
+    first_old = max(0, num_old - (SHOWN_CLASSES - new))
+    shown = [*range(first_old, num_old), *range(num_seen - new, num_seen)]
+    some = _first_of_each(samples, shown, SHOWN_IMAGES)
+    kept = _first_of_each(method.memory.samples, range(num_seen), SHOWN_EXEMPLARS)
+    wrong, taken = _errors(method, samples, confusion)
+    return {
+        "features": method.net.projector(method.extract(some)).cpu(),
+        "labels": some.labels,
+        "vectors": method.net.head.vectors.detach().cpu(),
+        "exemplars": _thumbnails(method, kept),
+        "exemplar_labels": kept.labels,
+        "errors": _thumbnails(method, wrong),
+        "error_labels": wrong.labels,
+        "error_taken": taken,
+    }
+
+
+def _first_of_each(samples: Samples, classes: Iterable[int], num: int) -> Samples:
+    rows = [(samples.labels == label).nonzero()[:num, 0] for label in classes]
+    return samples[torch.cat([torch.empty(0, dtype=torch.int64), *rows])]
+
+
+def _errors(method: Method[Any], samples: Samples, confusion: Tensor) -> tuple[Samples, Tensor]:
+    """Some images of the pairs (class, taken for) that are confused most often, the worst pair first."""
+    counts = confusion.clone().fill_diagonal_(0).flatten()
+    worst = counts.sort(descending=True, stable=True).indices[:SHOWN_PAIRS]
+    pairs = [divmod(int(cell), len(confusion)) for cell in worst if counts[cell] > 0]
+    among = samples[torch.isin(samples.labels, torch.tensor([label for label, _ in pairs], dtype=torch.int64))]
+    if not len(among):
+        return among, among.labels
+    taken = method.scores(method.extract(among)).argmax(1).cpu()
+    rows = [((among.labels == label) & (taken == other)).nonzero()[:SHOWN_ERRORS, 0] for label, other in pairs]
+    return among[torch.cat(rows)], taken[torch.cat(rows)]
+
+
+def _thumbnails(method: Method[Any], samples: Samples) -> Tensor:
+    """uint8 images no larger than a thumbnail."""
+    channels, height, width = method.setting.image_shape
+    parts = [method.setting.transform.untest(inputs) for inputs, _ in method.setting.batches(samples)]
+    images = torch.cat(parts).cpu() if parts else torch.empty(0, channels, height, width, dtype=torch.uint8)
+    if max(height, width) <= THUMBNAIL or not len(images):
+        return images
+    share = THUMBNAIL / max(height, width)
+    size = (max(1, round(height * share)), max(1, round(width * share)))
+    return F.interpolate(images.float(), size, mode="area").round().to(torch.uint8)

@@ -1,0 +1,164 @@
+"""The one training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import record_function
+
+from upcl.core.errors import TrainingError
+from upcl.core.seeding import Place, seed_all
+from upcl.core.types import Batch, Stage
+from upcl.data import Transform
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class EpochEnd:
+    """What the loop tells after each epoch. `state()` is all that `fit` needs to go on from here."""
+
+    epoch: int
+    epochs: int
+    lr: float
+    losses: Mapping[str, float]
+    state: Callable[[], State]
+
+
+@dataclass(frozen=True, eq=False)
+class Selector:
+    """Chooses the epoch whose weights a stage ends with: the best score, the earliest of equals."""
+
+    score: Callable[[], float]
+    every: int = 5
+    last_too: bool = True
+
+    def looks_at(self, epoch: int, epochs: int) -> bool:
+        return epoch % self.every == 0 or (self.last_too and epoch == epochs - 1)
+
+
+def fit(
+    net: nn.Module,
+    stage: Stage,
+    *,
+    transform: Transform,
+    device: torch.device,
+    place: Place,
+    start: State | None = None,
+    on_step: Callable[[], None] | None = None,
+    on_epoch: Callable[[EpochEnd], None] | None = None,
+    selector: Selector | None = None,
+) -> None:
+    """Minimise the sum of the stage's losses over its parameters; nothing else moves.
+
+    Each epoch draws from seeds of its own (`place`), so `start`, a state from an earlier `EpochEnd`, is enough to
+    continue as if never stopped. `on_step` is called after every step, `on_epoch` after every epoch. The names of the
+    four parts of a step are those a profile shows.
+    """
+    recipe, data = stage.recipe, stage.data.to(device)
+    optimizer = torch.optim.SGD(stage.params, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+    first_epoch, best = 0, None
+    if start is not None:
+        net.load_state_dict(start["net"])
+        optimizer.load_state_dict(start["optimizer"])
+        first_epoch, best = start["epoch"] + 1, start["best"]
+
+    with _only_training(net, stage):
+        for epoch in range(first_epoch, recipe.epochs):
+            seed_all(*place, "epoch", epoch)
+            batches = _split(torch.randperm(len(data)).to(device), recipe.batch_for(len(data)))
+            totals: dict[str, Tensor] = {}
+            lr = recipe.lr
+            ready = transform.batches(data.inputs, batches, device, augment=stage.augment)
+            for step, index in enumerate(batches):
+                with record_function("batch"):
+                    inputs = next(ready)
+                with record_function("losses"):
+                    batch = Batch(inputs, data.labels[index], epoch, recipe.epochs, step, len(batches))
+                    losses = stage.losses(batch)
+                with record_function("backward"):
+                    optimizer.zero_grad(set_to_none=True)
+                    torch.stack(list(losses.values())).sum().backward()
+                with record_function("update"):
+                    lr = _set_rate(optimizer, recipe.rate(epoch, step, len(batches)))
+                    if recipe.clip:
+                        nn.utils.clip_grad_norm_(stage.params, recipe.clip)
+                    optimizer.step()
+                for name, value in losses.items():
+                    totals[name] = totals.get(name, 0) + value.detach() * len(index)
+                if on_step:
+                    on_step()
+            means = _read(totals, len(data), stage.name, epoch)
+            if selector and selector.looks_at(epoch, recipe.epochs):
+                best = _better(best, selector, net, stage)
+            if on_epoch:
+                on_epoch(EpochEnd(epoch, recipe.epochs, lr, means, partial(_state, epoch, net, optimizer, best)))
+    if best is not None:
+        net.load_state_dict(best["net"])
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, lr: float) -> float:
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    return lr
+
+
+def _split(order: Tensor, batch_size: int) -> list[Tensor]:
+    """Batches of an epoch. A single image left over joins the batch before it: batch norm needs two."""
+    batches = list(order.split(batch_size))
+    if len(batches) > 1 and len(batches[-1]) == 1:
+        batches[-2:] = [torch.cat(batches[-2:])]
+    return batches
+
+
+def _read(totals: Mapping[str, Tensor], num: int, stage: str, epoch: int) -> dict[str, float]:
+    """Mean of each loss over the epoch: the only place where the loop waits for the device."""
+    values = (torch.stack(list(totals.values())) / num).tolist()
+    means = dict(zip(totals, values, strict=True))
+    for name, value in means.items():
+        if not torch.isfinite(torch.tensor(value)):
+            raise TrainingError(
+                f"loss '{name}' became {value} in epoch {epoch} of stage '{stage}': try a lower learning rate "
+                "(--set recipe.lr=0.01)"
+            )
+    return means
+
+
+def _better(best: State | None, selector: Selector, net: nn.Module, stage: Stage) -> State | None:
+    score = selector.score()
+    _set_modes(net, stage)
+    if best is not None and score <= best["score"]:
+        return best
+    return {"score": score, "net": {name: value.clone() for name, value in net.state_dict().items()}}
+
+
+def _state(epoch: int, net: nn.Module, optimizer: torch.optim.Optimizer, best: State | None) -> State:
+    return {"epoch": epoch, "net": net.state_dict(), "optimizer": optimizer.state_dict(), "best": best}
+
+
+def _set_modes(net: nn.Module, stage: Stage) -> None:
+    net.train()
+    for module in stage.frozen:
+        module.eval()
+
+
+@contextmanager
+def _only_training(net: nn.Module, stage: Stage) -> Iterator[None]:
+    """Training mode, with gradients for the stage's parameters alone; afterwards evaluation mode."""
+    trained = {id(p) for p in stage.params}
+    before = {p: p.requires_grad for p in net.parameters()}
+    for parameter in before:
+        parameter.requires_grad_(id(parameter) in trained)
+    _set_modes(net, stage)
+    try:
+        yield
+    finally:
+        net.eval()
+        for parameter, required in before.items():
+            parameter.requires_grad_(required)
