@@ -21,7 +21,7 @@ from PIL import Image
 
 import upcl
 from upcl.model.export import to_onnx
-from upcl.model.predictor import NOTHING
+from upcl.model.predictor import NONE_OF_THESE
 
 LOTS = {"first": "0123", "second": "456", "third": "789"}
 EPOCHS = 10
@@ -46,8 +46,8 @@ def grow(path: Path, root: Path, method: str) -> upcl.Learner:
     """A model that learns lot after lot; held-out images tell how it does."""
     learner = upcl.Learner(path)
     for lot in LOTS:
-        learner.learn(root / lot, method=method, epochs=EPOCHS, backbone="small", most_lost=None)
-        step = learner.whole().history[-1]
+        learner.learn(root / lot, method=method, epochs=EPOCHS, backbone="small", max_forgetting=None)
+        step = learner.require_bundle().history[-1]
         right, first = step.right_on(step.by_class), step.right_on(LOTS["first"])
         known = len(learner.classes)
         print(f"{method}, {lot} lot: {right:.0f} % right on {known} digits, {first:.0f} % on the first four")
@@ -96,8 +96,8 @@ def main(root: Path) -> float:
     learner = grow(root / "digits.upcl", root, "upcl")
     named = learner.predict(photos)
     hits = sum(bool(name == photo.name[0]) for name, photo in zip(named, photos, strict=True))
-    refused = sum(bool(name == NOTHING) for name in named)
-    print(f"{hits} of {len(photos)} new images were named right, {refused} as {NOTHING}")
+    refused = sum(bool(name == NONE_OF_THESE) for name in named)
+    print(f"{hits} of {len(photos)} new images were named right, {refused} as {NONE_OF_THESE}")
     try:
         to_onnx(learner, root / "digits.onnx")
         exported, served = named_by_onnx(root / "digits.onnx", photos[:5]), named_by_service(learner, photos[0])

@@ -9,8 +9,8 @@ from upcl.core.errors import TrainingError, UserError
 from upcl.core.recipes import Recipe
 from upcl.core.types import Batch, Losses, Samples, Stage
 from upcl.data import Transform
-from upcl.training.engine import EpochEnd, Selector, State, fit
-from upcl.training.environment import choose_device
+from upcl.training.engine import EpochResult, EpochSelector, FitState, fit
+from upcl.training.environment import select_device
 
 CPU = torch.device("cpu")
 PLAIN = Transform((0.0,), (1.0,))
@@ -39,7 +39,7 @@ def stage(net: Line, num: int = 20, **recipe: object) -> Stage:
 
 
 def train(net: Line, given: Stage, **kwargs: object) -> None:
-    fit(net, given, transform=PLAIN, device=CPU, place=(0,), **kwargs)  # type: ignore[arg-type]
+    fit(net, given, transform=PLAIN, device=CPU, seed_path=(0,), **kwargs)  # type: ignore[arg-type]
 
 
 def test_fit_equals_a_plain_loop_with_torch_sgd() -> None:
@@ -63,7 +63,7 @@ def test_fit_equals_a_plain_loop_with_torch_sgd() -> None:
 
 
 def test_every_loss_is_logged_by_name_as_a_mean_over_images() -> None:
-    net, ends = Line(), list[EpochEnd]()
+    net, ends = Line(), list[EpochResult]()
     train(net, stage(net, lr=1e-12, weight_decay=0.0), on_epoch=ends.append)
     assert [end.epoch for end in ends] == list(range(6))
     assert set(ends[0].losses) == {"fit", "size"}
@@ -72,9 +72,9 @@ def test_every_loss_is_logged_by_name_as_a_mean_over_images() -> None:
 
 def test_going_on_from_any_epoch_gives_the_same_weights() -> None:
     whole = Line()
-    states: list[State] = []
+    states: list[FitState] = []
 
-    def keep(end: EpochEnd) -> None:
+    def keep(end: EpochResult) -> None:
         import copy
 
         states.append(copy.deepcopy(end.state()))
@@ -105,10 +105,10 @@ def test_selection_ends_with_the_best_epoch() -> None:
         weights.append(net.weight.detach().clone())
         return next(scores)
 
-    train(net, stage(net), selector=Selector(score, every=2))
+    train(net, stage(net), selector=EpochSelector(score, every=2))
     assert len(weights) == 4, "epochs 0, 2, 4 and the last"
     assert torch.equal(net.weight, weights[1]), "the earliest of equals"
-    assert [e for e in range(10) if Selector(score, 5, last_too=False).looks_at(e, 10)] == [0, 5]
+    assert [e for e in range(10) if EpochSelector(score, 5, last_too=False).is_due(e, 10)] == [0, 5]
 
 
 def test_a_single_image_left_over_joins_the_batch_before_it() -> None:
@@ -130,6 +130,6 @@ def test_divergence_is_an_error_that_names_the_loss() -> None:
 
 
 def test_unusable_device_is_named() -> None:
-    assert choose_device("cpu") == CPU
+    assert select_device("cpu") == CPU
     with pytest.raises(UserError, match="unknown device 'gpu': choose auto, cpu, cuda"):
-        choose_device("gpu")
+        select_device("gpu")

@@ -15,7 +15,7 @@ from upcl.core.errors import UserError
 from upcl.data import DATASETS
 from upcl.methods.registry import METHODS, VARIANTS
 from upcl.research.paper import experiments, published
-from upcl.research.paper.experiments import Beside, load, names
+from upcl.research.paper.experiments import PublishedReference, load, names
 from upcl.research.paper.uniformity import GENERATORS, measure, measure_all, read
 
 ROOT = Path(__file__).parents[1]
@@ -91,14 +91,14 @@ def record(method: str, data: str, tasks: int, memory: str, **options: Any) -> d
 
 
 def test_the_papers_figures_are_found() -> None:
-    assert Beside("main").theirs(record("upcl", "cifar100", 5, "2000")) == (60.92, 70.82)
-    assert Beside("main").theirs(record("upcl", "cifar100:train=9", 7, "2000")) is None
-    shrunk = Beside("memory", data="cifar100", tasks={5: 10}, memory={20: 1000})
+    assert PublishedReference("main").theirs(record("upcl", "cifar100", 5, "2000")) == (60.92, 70.82)
+    assert PublishedReference("main").theirs(record("upcl", "cifar100:train=9", 7, "2000")) is None
+    shrunk = PublishedReference("memory", data="cifar100", tasks={5: 10}, memory={20: 1000})
     found = shrunk.theirs(record("wa", "digits", 5, "20"))
     assert found and found[0] == 48.56
     assert shrunk.theirs(record("wa", "digits", 5, "2/class")) is None
-    assert Beside("ablation").theirs(record("cos+dm", "digits", 5, "20")) == (35.41, 49.78)
-    assert Beside("lambda").theirs(record("upcl", "digits", 5, "20", lambda_1="2^t")) == (10.94, 45.83)
+    assert PublishedReference("ablation").theirs(record("cos+dm", "digits", 5, "20")) == (35.41, 49.78)
+    assert PublishedReference("lambda").theirs(record("upcl", "digits", 5, "20", lambda_1="2^t")) == (10.94, 45.83)
 
 
 @pytest.mark.parametrize("scale", ["full", "quick"])

@@ -17,7 +17,7 @@ from PIL import Image
 
 from upcl import UserError, load_dataset, run
 from upcl.data.io.images import BrokenImageError, read_image
-from upcl.data.io.scan import examine, printable
+from upcl.data.io.scan import printable, scan_folder
 from upcl.data.registry import parse_stream
 from upcl.data.subset import first_of_each
 
@@ -246,7 +246,7 @@ def test_a_class_may_be_named_train_and_hidden_or_other_files_are_no_images(tmp_
     save(root / "bus" / ".thumbnails" / "0.png", noise(99))
     save(root / "bus" / "._0.png", noise(98))
     (root / "car" / "notes.heic").write_bytes(b"x")
-    health, good = examine(root)
+    health, good = scan_folder(root)
     assert sorted({file.label for file in good}) == ["bus", "car", "test", "train"] and len(good) == 12
     assert any("notes.heic" in note for note in health.notes())
     assert printable("a\x1b[31mb\nc") == "a\\x1b[31mb\\nc"
@@ -278,7 +278,7 @@ def planted(root: Path) -> Path:
 
 
 def test_the_health_check_finds_every_planted_fault(tmp_path: Path) -> None:
-    health, _ = examine(planted(tmp_path / "photos"))
+    health, _ = scan_folder(planted(tmp_path / "photos"))
     assert health.classes == {"class 0": {"train": 5, "test": 1}, "class 1": {"train": 5, "test": 2}}
     assert [path for path, _ in health.broken] == ["train/class 0/broken.jpg"]
     assert health.empty == ["train/nothing"]
@@ -340,7 +340,7 @@ def test_dead_links_pipes_and_ancestors_are_reported_not_followed(tmp_path: Path
     (root / "class 0" / "me.jpg").symlink_to(root / "class 0" / "me.jpg")
     (root / "class 0" / "up").symlink_to(root, target_is_directory=True)
     os.mkfifo(root / "class 0" / "pipe.jpg")
-    health, good = examine(root)
+    health, good = scan_folder(root)
     assert dict(health.broken) == {
         "class 0/dead.jpg": "is a link that leads nowhere",
         "class 0/me.jpg": "is a link that leads nowhere",
@@ -411,7 +411,7 @@ def test_a_class_of_broken_files_is_said(tmp_path: Path) -> None:
     root = make_folder(tmp_path / "photos", classes=2)
     (root / "gone").mkdir()
     (root / "gone" / "x.png").write_bytes(b"x")
-    health, _ = examine(root)
+    health, _ = scan_folder(root)
     assert health.classes["gone"] == {"train": 0, "test": 0} and health.imbalance == 1.0
     data = load_dataset(f"folder:{root}")
     assert len(data.classes) == 2 and any("left out" in note and "gone" in note for note in data.notes)
@@ -428,8 +428,8 @@ def test_what_the_system_refuses_for_now_is_read_again_later(tmp_path: Path, mon
 
     with monkeypatch.context() as patched:
         patched.setattr(Image, "open", refused)
-        assert [reason for _, reason in examine(root)[0].broken] == ["Permission denied"] * 2
-    assert not examine(root)[0].broken
+        assert [reason for _, reason in scan_folder(root)[0].broken] == ["Permission denied"] * 2
+    assert not scan_folder(root)[0].broken
 
 
 def test_two_processes_may_examine_at_once(tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def test_a_full_disk_while_decoding_is_said(tmp_path: Path, monkeypatch: pytest.
 def test_a_bomb_in_a_folder_is_reported_by_name(tmp_path: Path) -> None:
     root = make_folder(tmp_path / "photos", classes=2)
     Image.new("1", (20_000, 20_000)).save(root / "class 0" / "bomb.png")
-    ((name, reason),) = examine(root)[0].broken
+    ((name, reason),) = scan_folder(root)[0].broken
     assert name == "class 0/bomb.png" and "pixels" in reason
 
 

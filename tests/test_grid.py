@@ -18,7 +18,7 @@ from rich.console import Console
 from upcl.cli.rendering import grid_table
 from upcl.core.errors import UserError
 from upcl.research.estimate import estimates
-from upcl.research.executor import Place, run_grid
+from upcl.research.executor import ExecutorOptions, run_grid
 from upcl.research.grid import make_grid, prepare, seconds_left
 
 CPU = torch.device("cpu")
@@ -149,5 +149,5 @@ def test_a_long_table_shows_what_runs_now(tmp_path: Path) -> None:
 def test_a_run_that_dies_is_named_with_its_last_words(tmp_path: Path) -> None:
     grid = make_grid({"same": {**TINY, "options": {"recipe.lr": 1e30}}, "vary": {"method": ["upcl"]}}, "x")
     rows = prepare(grid, tmp_path, None)
-    run_grid(rows, Place(tmp_path), lambda _: None)
+    run_grid(rows, ExecutorOptions(tmp_path), lambda _: None)
     assert rows[0].status == "failed" and "exit 1" in rows[0].error and ".log" in rows[0].error

@@ -21,9 +21,9 @@ import upcl
 from upcl.cli import main
 from upcl.data import Brightness, Flip, PadCrop, RandomResizedCrop
 from upcl.methods.registry import find_method
-from upcl.model.intake import Lot
+from upcl.model.intake import NewImages
 from upcl.model.learner import Learner
-from upcl.model.spec import Asked
+from upcl.model.spec import LearnOptions
 from upcl.research.config import make_request, resolve
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -88,8 +88,8 @@ def manifest_shape() -> Any:
     names = [f"class {k % 2}" for k in range(24)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.upcl"
-        Learner(path, device="cpu").learn_lot(
-            Lot(images[:16], names[:16], images[16:], names[16:]), Asked(epochs=1, backbone="small")
+        Learner(path, device="cpu").learn_images(
+            NewImages(images[:16], names[:16], images[16:], names[16:]), LearnOptions(epochs=1, backbone="small")
         )
         with zipfile.ZipFile(path) as file:
             manifest = shape_of(json.loads(file.read("manifest.json")))

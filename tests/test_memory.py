@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from upcl.core.errors import UserError
-from upcl.core.memory import Budget, Memory, class_means, closest, herd, nearest_mean_scores, share_out
+from upcl.core.memory import Budget, Memory, class_means, closest, divide_budget, herding, nearest_mean_scores
 from upcl.core.types import Samples, Task
 
 ROWS = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-0.6, 0.8]])
 
 
 def test_herding_of_the_specification() -> None:
-    assert herd(ROWS, 3).tolist() == [2, 3, 0]
+    assert herding(ROWS, 3).tolist() == [2, 3, 0]
     steps = [
         [0.905097, 0.441814, 0.288444, 0.509117, 0.973242],
         [0.501199, 0.345254, 0.266833, 0.393954],
@@ -56,11 +56,11 @@ def naive_herd(rows: Tensor, num: int) -> list[int]:
 def test_herding_equals_a_naive_loop(num: int, dim: int, picks: int, seed: int) -> None:
     draw = torch.Generator().manual_seed(seed)
     rows = F.normalize(torch.randn(num, dim + 1, dtype=torch.float64, generator=draw))
-    assert herd(rows, picks).tolist() == naive_herd(rows, picks)
+    assert herding(rows, picks).tolist() == naive_herd(rows, picks)
 
 
 def test_herding_ties_go_to_the_lowest_index() -> None:
-    assert herd(torch.ones(4, 2), 4).tolist() == [0, 1, 2, 3]
+    assert herding(torch.ones(4, 2), 4).tolist() == [0, 1, 2, 3]
 
 
 def test_closest_takes_the_nearest_to_the_mean_first() -> None:
@@ -69,7 +69,7 @@ def test_closest_takes_the_nearest_to_the_mean_first() -> None:
 
 @given(st.integers(0, 200), st.lists(st.integers(0, 30), max_size=12))
 def test_sharing_is_exact_and_even(total: int, available: list[int]) -> None:
-    quotas = share_out(total, available)
+    quotas = divide_budget(total, available)
     assert sum(quotas) == min(total, sum(available)), "nothing is lost and nothing exceeded"
     assert all(0 <= quota <= images for quota, images in zip(quotas, available, strict=True))
     unsated = [quota for quota, images in zip(quotas, available, strict=True) if quota < images]
@@ -115,7 +115,7 @@ def test_memory_trims_old_classes_in_herding_order_and_selects_from_new_ones() -
     first, second = image_task(0, 0, 2, 8), image_task(1, 2, 1, 9)
     memory.update(first, features_of)
     assert memory.samples.counts(2).tolist() == [6, 6]
-    order = herd(features_of(first.train)[:8], 6)
+    order = herding(features_of(first.train)[:8], 6)
     assert memory.samples.inputs[:6].flatten().tolist() == first.train.inputs[order].flatten().tolist()
     before = memory.samples
     memory.update(second, features_of)
@@ -128,7 +128,7 @@ def test_a_class_kept_whole_is_still_in_herding_order() -> None:
     memory = Memory(Budget(100), "herding", (1, 1, 1))
     task = image_task(0, 0, 1, 8)
     memory.update(task, features_of)
-    assert memory.samples.inputs.flatten().tolist() == herd(features_of(task.train), 8).tolist()
+    assert memory.samples.inputs.flatten().tolist() == herding(features_of(task.train), 8).tolist()
 
 
 def test_memory_that_forgets_nothing_asks_for_no_features() -> None:

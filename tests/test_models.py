@@ -33,13 +33,13 @@ from upcl.model.bundle import KEPT_STATES, Bundle
 from upcl.model.calibration import calibrate, confidence, fit_temperature
 from upcl.model.export import grey, middle_square, to_torch
 from upcl.model.file import ModelFileError, load, save
-from upcl.model.intake import digest_of
+from upcl.model.intake import image_digest
 from upcl.model.learner import Learner
-from upcl.model.predictor import NOTHING
-from upcl.model.spec import Asked, make_method
+from upcl.model.predictor import NONE_OF_THESE
+from upcl.model.spec import LearnOptions, make_method
 from upcl.nets import CosineHead
 
-QUICK = Asked(epochs=4, backbone="small", memory="4/class", most_lost=None)
+QUICK = LearnOptions(epochs=4, backbone="small", memory="4/class", max_forgetting=None)
 WORDS = ("--epochs", "4", "--backbone", "small", "--memory", "4/class", "--most-lost", "100")
 
 
@@ -71,7 +71,7 @@ def upcl(*words: str) -> Any:
 def test_a_model_grows_without_the_old_photos(model: Path, photos: Path) -> None:
     learner = Learner(model)
     assert learner.classes == [f"kind {k}" for k in range(6)]
-    bundle = learner.whole()
+    bundle = learner.require_bundle()
     assert [step.added for step in bundle.history] == [
         ("kind 0", "kind 1", "kind 2"),
         ("kind 3", "kind 4", "kind 5"),
@@ -100,10 +100,10 @@ def test_the_same_images_again_are_noticed_and_more_of_a_class_are_taken(model: 
         Image.fromarray(image.permute(1, 2, 0).numpy()).save(more / f"{place}.png")
     before = load(path).state
     learner = Learner(path).learn(tmp_path / "more", QUICK)
-    step = learner.whole().history[-1]
+    step = learner.require_bundle().history[-1]
     assert step.extra == {"kind 1": 8} and step.added == ()
     assert "weights stayed" in step.note
-    assert all(torch.equal(before.weights[k], v) for k, v in learner.whole().state.weights.items())
+    assert all(torch.equal(before.weights[k], v) for k, v in learner.require_bundle().state.weights.items())
     kept = tmp_path / "kept" / "kind 0"
     kept.mkdir(parents=True)
     for place, image in enumerate(before.exemplars.inputs[before.exemplars.labels == 0]):
@@ -336,15 +336,15 @@ def test_what_was_learned_from_is_never_held_out(photos: Path, tmp_path: Path) -
     both = tmp_path / "both"
     shutil.copytree(photos / "first", both)
     learner = Learner(tmp_path / "m.upcl").learn(both, QUICK)
-    before = learner.whole().state
+    before = learner.require_bundle().state
     shutil.copytree(photos / "second", both, dirs_exist_ok=True)
     for folder in both.iterdir():
         for extra in sorted(folder.iterdir())[::3]:
             extra.rename(folder / f"a{extra.name}")  # another order, another split
-    after = learner.learn(both, dataclasses.replace(QUICK, memory="6/class")).whole()
+    after = learner.learn(both, dataclasses.replace(QUICK, memory="6/class")).require_bundle()
     assert after.history[-1].extra == {}, "none of these images is new"
     trained = {digest for digests in before.trained.values() for digest in digests}
-    assert not trained & {digest_of(image) for image in after.state.held_out.inputs}
+    assert not trained & {image_digest(image) for image in after.state.held_out.inputs}
     assert set(after.state.trained) == {f"kind {k}" for k in range(6)}
     assert after.spec.memory == "6/class" and after.written_by == {}
     assert set(load(tmp_path / "m.upcl").written_by) == {"upcl", "torch"}
@@ -363,10 +363,10 @@ def test_more_images_beside_a_new_class_are_kept_once(photos: Path, tmp_path: Pa
     one.mkdir(parents=True)
     shutil.move(next((rest / "kind 1").iterdir()), one)
     learner = Learner(tmp_path / "m.upcl").learn(some, QUICK).learn(rest, dataclasses.replace(QUICK, memory="20/class"))
-    kept = [digest_of(image) for image in learner.whole().state.exemplars.inputs]
-    assert len(kept) == len(set(kept)) and learner.whole().history[-1].extra["kind 0"] > 0
+    kept = [image_digest(image) for image in learner.require_bundle().state.exemplars.inputs]
+    assert len(kept) == len(set(kept)) and learner.require_bundle().history[-1].extra["kind 0"] > 0
     learner.learn(one.parent, QUICK)
-    assert learner.whole().history[-1].extra == {"kind 1": 1}, "one photo is taken too"
+    assert learner.require_bundle().history[-1].extra == {"kind 1": 1}, "one photo is taken too"
 
 
 def test_confidence_leaves_room_for_what_was_not_seen() -> None:
@@ -417,13 +417,13 @@ def test_a_model_that_forgot_goes_on_learning(model: Path, photos: Path, tmp_pat
     assert Learner(path).classes == ["kind 0", "kind 2", "kind 3", "kind 4", "kind 5"]
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name]().needs_total])
+@pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name]().needs_num_classes])
 def test_every_method_grows_goes_on_and_forgets(method: str, photos: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.upcl"
     asked = dataclasses.replace(QUICK, method=method, epochs=1)
     Learner(path).learn(photos / "first", asked).learn(photos / "second", asked)
     learner = Learner(path)
-    assert len(learner.classes) == 6 and len(learner.whole().state.classes) == 6
+    assert len(learner.classes) == 6 and len(learner.require_bundle().state.classes) == 6
     learner.forget("kind 1").forget("kind 4")
     head = learner.reader.method.net.head
     rows = {name: value for name, value in head.state_dict().items() if value.shape[:1] == (6,) and name != "frame"}
@@ -436,7 +436,8 @@ def test_every_method_grows_goes_on_and_forgets(method: str, photos: Path, tmp_p
     learner.learn(photos / "second", asked)
     assert len(learner.classes) == 5
     assert all(
-        value.isfinite().all() and value.float().abs().max() < 1e4 for value in learner.whole().state.weights.values()
+        value.isfinite().all() and value.float().abs().max() < 1e4
+        for value in learner.require_bundle().state.weights.values()
     )
     path = tmp_path / "m.upcl"
     learner.forget("kind 4")
@@ -465,7 +466,7 @@ def test_the_guard_refuses_and_leaves_the_file_alone(model: Path, photos: Path, 
     shutil.copy(model, path)
     Learner(path).rollback(0)
     before = path.read_bytes()
-    strict = dataclasses.replace(QUICK, most_lost=-1000.0)
+    strict = dataclasses.replace(QUICK, max_forgetting=-1000.0)
     with pytest.raises(UserError, match=r"old classes would lose .* points on average \(most: kind"):
         Learner(path).learn(photos / "second", strict)
     assert path.read_bytes() == before
@@ -513,7 +514,7 @@ def test_predict_in_every_format(model: Path, photos: Path, tmp_path: Path) -> N
     (folder / "broken.jpg").unlink()
     assert upcl("predict", "--model", str(model), str(folder), "--format", "csv").stdout.count("\n") == 21
     table = upcl("predict", "--model", str(model), str(folder / "0.png")).stdout
-    assert "0.png" in table and ("kind" in table or NOTHING in table)
+    assert "0.png" in table and ("kind" in table or NONE_OF_THESE in table)
     piped = CliRunner().invoke(
         main, ["predict", "--model", str(model), "-", "--format", "json"], input=f"{folder / '1.png'}\n"
     )
@@ -595,7 +596,7 @@ def test_exports_read_the_head_as_the_method_does(photos: Path, tmp_path: Path) 
     photo = load_sample_images().images[0]
     found, _ = torch.export.load(str(tmp_path / "m.pt2")).module()(torch.from_numpy(photo[None]))
     wanted = learner.reader.confidence(learner.reader.look(squares_of([photo], tmp_path)))
-    assert learner.whole().state.reading == "head" and torch.allclose(found.double(), wanted, atol=1e-4)
+    assert learner.require_bundle().state.reading == "head" and torch.allclose(found.double(), wanted, atol=1e-4)
 
 
 def squares_of(images: list[np.ndarray], folder: Path) -> torch.Tensor:
@@ -646,7 +647,7 @@ def test_the_example_grows_a_model(tmp_path: Path) -> None:
     spec.loader.exec_module(module)
     assert module.main(tmp_path) >= 0.6
     first, forgot = (
-        Learner(tmp_path / name).whole().history[-1].right_on("0123") or 0.0
+        Learner(tmp_path / name).require_bundle().history[-1].right_on("0123") or 0.0
         for name in ("digits.upcl", "finetune.upcl")
     )
     assert first > forgot + 30

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from upcl.core.errors import UserError
-from upcl.nets import BACKBONES, LinearHead, Network, PrototypeHead, ScrollBackbone, frozen, make_backbone
+from upcl.nets import BACKBONES, LinearHead, Network, PrototypeHead, SlimmableBackbone, frozen_copy, make_backbone
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_teacher_equals_the_network_without_norms_and_gradients(name: str) -> No
     net.train()
     for _ in range(3):
         net(torch.randn(8, 3, 32, 32))  # moves the running statistics
-    teacher = frozen(net)
+    teacher = frozen_copy(net)
     net.eval()
     images = torch.randn(4, 3, 32, 32)
     assert torch.allclose(teacher(images), net(images), atol=1e-4)
@@ -74,7 +74,7 @@ def test_teacher_does_not_follow_the_network() -> None:
     backbone = make_backbone("small")
     net = Network(backbone, LinearHead(backbone.dim))
     net.grow(2)
-    teacher, images = frozen(net), torch.randn(2, 3, 8, 8)
+    teacher, images = frozen_copy(net), torch.randn(2, 3, 8, 8)
     before = teacher(images)
     with torch.no_grad():
         for p in net.parameters():
@@ -94,7 +94,7 @@ def test_projector_is_linear_and_off_by_default() -> None:
 
 def test_scrolled_weights_are_contiguous_in_every_width() -> None:
     """oneDNN's backward of a convolution wrote past its memory for weights that are views, from 48 pixels on."""
-    backbone = ScrollBackbone(BACKBONES["small"], 3, 4)
+    backbone = SlimmableBackbone(BACKBONES["small"], 3, 4)
     backbone.roll.scroll = 1
     for width in (1, 2, 3, 4):
         backbone.at_width(torch.randn(2, 3, 64, 64), width).square().sum().backward()

@@ -25,7 +25,7 @@ from upcl.methods.nccil import NCCIL, flown
 from upcl.methods.registry import VARIANTS
 from upcl.methods.scrollnet import ScrollNet
 from upcl.methods.upcl import LAMBDA_ONE, UPCL
-from upcl.nets import BACKBONES, CorrectedHead, CosineHead, Head, LinearHead, Network, PrototypeHead, ScrollBackbone
+from upcl.nets import BACKBONES, CorrectedHead, CosineHead, Head, LinearHead, Network, PrototypeHead, SlimmableBackbone
 from upcl.nets.network import Network as AnyNetwork
 from upcl.nets.slimmable import Roll
 from upcl.research.config import make_request, resolve
@@ -742,7 +742,7 @@ def begun(method: Any, counts: tuple[int, int] = (2, 2), **request: Any) -> Any:
             method.begin(task)
             return method
         for stage in method.learn(task):
-            fit(method.net, stage, transform=data.transform, device=CPU, place=(0,))
+            fit(method.net, stage, transform=data.transform, device=CPU, seed_path=(0,))
     return method
 
 
@@ -800,7 +800,7 @@ def test_scrollnet_advances_and_its_teacher_stays_behind() -> None:
 
 def test_scrollnet_norms_roll_with_their_channels() -> None:
     torch.manual_seed(0)
-    backbone = ScrollBackbone(BACKBONES["small"], 3, 4).eval()
+    backbone = SlimmableBackbone(BACKBONES["small"], 3, 4).eval()
     for name, value in backbone.named_parameters():
         if "norms" in name:
             nn.init.uniform_(value, 0.5, 1.5)
@@ -821,7 +821,7 @@ def test_wa_aligns_at_the_end_of_a_task_and_clips_where_asked() -> None:
     norms = method.net.head.weight.detach().norm(dim=1)
     assert not torch.isclose(norms[:2].mean(), norms[2:].mean(), rtol=1e-3)
     for stage in method.learn(Task(2, 4, 1, Samples(method.task.train.inputs[:3], torch.full((3,), 4)))):
-        fit(method.net, stage, transform=method.setting.transform, device=CPU, place=(0,))
+        fit(method.net, stage, transform=method.setting.transform, device=CPU, seed_path=(0,))
     weight = method.net.head.weight.detach()
     assert float(weight.min()) >= 0
     assert torch.allclose(weight[:4].norm(dim=1).mean(), weight[4:].norm(dim=1).mean(), rtol=1e-4)

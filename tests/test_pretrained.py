@@ -12,7 +12,7 @@ from torch import Tensor
 
 from upcl import UserError
 from upcl.model.learner import Learner
-from upcl.model.spec import Asked
+from upcl.model.spec import LearnOptions
 from upcl.nets import make_backbone
 from upcl.nets.pretrained import KNOWN, backbone_of, load_pretrained, read_weights
 
@@ -84,14 +84,14 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
 def test_learning_from_a_pretrained_backbone_frozen_or_not(photos: Path, tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     safetensors.torch.save_file(theirs("resnet18-7x7"), path)
-    weights = {"epochs": 1, "backbone": str(path), "size": 16, "memory": "2/class", "most_lost": None}
+    weights = {"epochs": 1, "backbone": str(path), "size": 16, "memory": "2/class", "max_forgetting": None}
     for frozen in (True, False):
-        asked = Asked(method="icarl", frozen=frozen, **weights)  # type: ignore[arg-type]
+        asked = LearnOptions(method="icarl", frozen=frozen, **weights)  # type: ignore[arg-type]
         learner = Learner(tmp_path / f"{frozen}.upcl").learn(photos / "first", asked)
-        stored = learner.whole().state.weights["backbone.stem.0.0.weight"]
+        stored = learner.require_bundle().state.weights["backbone.stem.0.0.weight"]
         assert torch.equal(stored, read_weights(path)["conv1.weight"]) is frozen
-    learner = Learner(tmp_path / "upcl.upcl").learn(photos / "first", Asked(frozen=True, **weights))  # type: ignore[arg-type]
-    assert learner.whole().spec.options["projector"] > 0
-    bare = Asked(frozen=True, options={"projector": 0}, **weights)  # type: ignore[arg-type]
+    learner = Learner(tmp_path / "upcl.upcl").learn(photos / "first", LearnOptions(frozen=True, **weights))  # type: ignore[arg-type]
+    assert learner.require_bundle().spec.options["projector"] > 0
+    bare = LearnOptions(frozen=True, options={"projector": 0}, **weights)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="nothing to learn when the backbone stands still"):
         Learner(tmp_path / "bare.upcl").learn(photos / "first", bare)

@@ -11,8 +11,8 @@ import torch
 import upcl
 from upcl import CheckpointError, UserError, run
 from upcl.core.identity import differences, weights_sha256
-from upcl.research.record import without_measurements
-from upcl.research.run import Progress
+from upcl.research.record import reproducible_part
+from upcl.research.run import RunProgress
 
 STREAM = "synthetic:classes=6,train=10,test=5"
 QUICK: dict[str, Any] = {"tasks": 3, "memory": "12", "epochs": 2}
@@ -25,7 +25,7 @@ class Stop(BaseException):
 def stop_after(last: int) -> Any:
     steps = []
 
-    def watch(step: Progress) -> None:
+    def watch(step: RunProgress) -> None:
         steps.append(step)
         if len(steps) == last:
             raise Stop
@@ -101,7 +101,7 @@ def test_another_config_is_refused_with_the_difference(tmp_path: Path) -> None:
 
 
 def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
-    def second(_: Progress) -> None:
+    def second(_: RunProgress) -> None:
         with pytest.raises(UserError, match="in use by another process"):
             run("finetune", STREAM, out=tmp_path / "run", resume=True, **QUICK)
 
@@ -139,7 +139,7 @@ def test_a_kill_inside_a_checkpoint_write_costs_nothing(tmp_path: Path, monkeypa
             run("upcl", STREAM, out=out, save_seconds=0, **QUICK)
         monkeypatch.setattr(os, "fsync", original)
         resumed = run("upcl", STREAM, out=out, resume=True, save_seconds=0, **QUICK)
-        assert not differences(without_measurements(whole), without_measurements(resumed))
+        assert not differences(reproducible_part(whole), reproducible_part(resumed))
 
 
 def test_damaged_checkpoints_are_refused(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ from upcl import METHODS, run
 from upcl.cli import main
 from upcl.core.frames import extend_orthonormal
 from upcl.core.losses import supervised_contrast
-from upcl.core.memory import herd
-from upcl.nets import Execution, LinearHead, Network, PrototypeHead, frozen, make_backbone
+from upcl.core.memory import herding
+from upcl.nets import Execution, LinearHead, Network, PrototypeHead, frozen_copy, make_backbone
 from upcl.research.bench.plain import PlainHead, plain_contrast, plain_herding
 from upcl.research.bench.steps import Lesson, Rivals
 from upcl.research.bench.timing import Row, duration, growth_of, interleaved, overhead, speedup
-from upcl.research.run import Progress
+from upcl.research.run import RunProgress
 from upcl.training.engine import fit
 
 CPU = torch.device("cpu")
@@ -70,8 +70,8 @@ def test_a_folded_teacher_says_what_the_network_says() -> None:
     net = network()
     loss_and_gradient(net)  # moves the running statistics
     images = torch.randn(5, 3, 16, 16)
-    assert torch.allclose(frozen(net).embed(images), net.eval().embed(images), atol=1e-5)
-    assert not frozen(net).embed(images).requires_grad
+    assert torch.allclose(frozen_copy(net).embed(images), net.eval().embed(images), atol=1e-5)
+    assert not frozen_copy(net).embed(images).requires_grad
 
 
 def test_our_parts_equal_the_plain_ones() -> None:
@@ -79,7 +79,7 @@ def test_our_parts_equal_the_plain_ones() -> None:
     unit, labels = nn.functional.normalize(torch.randn(24, 16)), torch.arange(24) % 6
     assert torch.allclose(supervised_contrast(unit, labels, 0.1), plain_contrast(unit, labels, 0.1), atol=1e-5)
     features = torch.randn(50, 8).double()
-    assert herd(nn.functional.normalize(features), 20).tolist() == plain_herding(features.numpy(), 20)
+    assert herding(nn.functional.normalize(features), 20).tolist() == plain_herding(features.numpy(), 20)
     frame = extend_orthonormal(torch.empty(0, 16), 6)
     ours, plain = PrototypeHead(16, frame=frame.clone()), PlainHead(frame, torch.ones(6))
     ours.grow(6)
@@ -107,7 +107,7 @@ def waits(name: str, task: int, batch_size: int) -> int:
     lesson = Lesson(name, "small", TINY, task=task, batch_size=batch_size)
     waiting = Waits()
     with waiting:
-        fit(lesson.method.net, lesson.stage, transform=lesson.dataset.transform, device=CPU, place=(0,))
+        fit(lesson.method.net, lesson.stage, transform=lesson.dataset.transform, device=CPU, seed_path=(0,))
     return int(waiting.count)
 
 
@@ -148,7 +148,7 @@ def live_bytes() -> int:
 def test_many_tasks_hold_no_more_than_what_is_stored(name: str) -> None:
     held: list[int] = []
 
-    def watch(step: Progress) -> None:
+    def watch(step: RunProgress) -> None:
         if step.stage == "done":
             held.append(live_bytes())
 

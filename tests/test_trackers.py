@@ -14,7 +14,7 @@ import pytest
 
 from upcl import run
 from upcl.research import trackers
-from upcl.research.run import Progress
+from upcl.research.run import RunProgress
 from upcl.research.trackers import TRACKERS, Tracker
 
 WORDS = ("train", "upcl", "--data", "synthetic:classes=4,train=8,test=4", "--tasks", "2", "--epochs", "2")
@@ -145,7 +145,7 @@ def test_steps_go_on_where_a_resumed_run_does(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "events.jsonl").write_text("{}\n" * 4)  # the fourth is the one now told
     tracking = trackers.Tracking([], tmp_path / "run")
-    tracking.watch(Progress(0, 2, "train", 3, 9, {"ce": 1.0}))
+    tracking.watch(RunProgress(0, 2, "train", 3, 9, {"ce": 1.0}))
     assert tracking.step == 4
 
 

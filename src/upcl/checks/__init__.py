@@ -19,14 +19,14 @@ from torch import nn
 
 from upcl.core.errors import UserError
 from upcl.core.identity import differences
-from upcl.core.seeding import isolated, seed_all
+from upcl.core.seeding import preserve_rng_state, seed_all
 from upcl.core.types import Batch, Losses, Samples, Stage, Task
 from upcl.data import Dataset, load_dataset
 from upcl.methods.registry import MethodClass
 from upcl.research.config import make_request, resolve
 from upcl.research.protocol import Protocol
-from upcl.research.record import Record, without_measurements
-from upcl.research.run import Progress, make_setting, run
+from upcl.research.record import Record, reproducible_part
+from upcl.research.run import RunProgress, make_setting, run
 from upcl.training.engine import fit
 
 STREAM = "synthetic:classes=6,train=8,test=4"
@@ -44,7 +44,7 @@ def few_digits(each: int = 8) -> Dataset:
     return Dataset(**{**vars(digits), **parts, "name": "few-digits", "classes": digits.classes[:6]})
 
 
-class Rehearsal:
+class MethodHarness:
     """A method in a small setting, to be taken through its tasks by hand."""
 
     def __init__(self, method: MethodClass, data: Dataset) -> None:
@@ -57,7 +57,7 @@ class Rehearsal:
 
     def train(self, stage: Stage) -> None:
         setting = self.method.setting
-        fit(self.method.net, stage, transform=setting.transform, device=setting.device, place=(0,))
+        fit(self.method.net, stage, transform=setting.transform, device=setting.device, seed_path=(0,))
 
     def learn(self, task: Task) -> None:
         for stage in self.method.learn(task):
@@ -75,7 +75,7 @@ class Rehearsal:
 
 def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
     """Each stage has data, and parameters of the network that all get gradients from finite, named losses."""
-    rehearsal = Rehearsal(method, data)
+    rehearsal = MethodHarness(method, data)
     for task in rehearsal.tasks:
         for stage in rehearsal.method.learn(task):
             names = {id(p): name for name, p in rehearsal.method.net.named_parameters()}
@@ -97,7 +97,7 @@ def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
 
 def only_the_stage_moves(method: MethodClass, data: Dataset) -> None:
     """Training a stage moves its parameters alone: no other weight, frozen statistic, teacher or exemplar."""
-    rehearsal = Rehearsal(method, data)
+    rehearsal = MethodHarness(method, data)
     for task in rehearsal.tasks:
         for stage in rehearsal.method.learn(task):
             parts = nn.ModuleDict({"net": rehearsal.method.net})
@@ -118,7 +118,7 @@ def only_the_stage_moves(method: MethodClass, data: Dataset) -> None:
 
 def scores_have_a_column_for_each_class(method: MethodClass, data: Dataset) -> None:
     """After each task the scores are finite, one column for each class seen."""
-    rehearsal = Rehearsal(method, data)
+    rehearsal = MethodHarness(method, data)
     for task in rehearsal.tasks:
         rehearsal.learn(task)
         images = rehearsal.protocol.test(task.num_seen)
@@ -130,14 +130,14 @@ def scores_have_a_column_for_each_class(method: MethodClass, data: Dataset) -> N
 
 def first_task_has_no_teacher(method: MethodClass, data: Dataset) -> None:
     """Nothing is distilled before there is anything old."""
-    rehearsal = Rehearsal(method, data)
+    rehearsal = MethodHarness(method, data)
     rehearsal.learn(rehearsal.tasks[0])
     assert rehearsal.method.teacher is None, "there is a teacher in the first task"
 
 
 def memory_keeps_its_budget(method: MethodClass, data: Dataset) -> None:
     """The exemplars never exceed the budget, and are images of classes already seen."""
-    rehearsal = Rehearsal(method, data)
+    rehearsal = MethodHarness(method, data)
     for task in rehearsal.tasks:
         rehearsal.learn(task)
         budget, samples = rehearsal.method.memory.budget, rehearsal.method.memory.samples
@@ -159,21 +159,21 @@ class Killed(BaseException):
 
 def resume_is_exact(method: MethodClass, data: Dataset) -> None:
     """A run stopped after any epoch or task and resumed ends with the record of one that was never stopped."""
-    steps: list[Progress] = []
+    steps: list[RunProgress] = []
     whole = run(method, data, watch=steps.append, **QUICK)
     with tempfile.TemporaryDirectory() as folder:
         for last in range(1, len(steps)):
             out = Path(folder) / f"{last}"
             _stop_after(method, data, out, last)
             resumed = run(method, data, out=out, resume=True, save_seconds=0, **QUICK)
-            changed = differences(without_measurements(whole), without_measurements(resumed))
+            changed = differences(reproducible_part(whole), reproducible_part(resumed))
             assert not changed, f"stopped after step {last}: {changed[:3]}"
 
 
 def _stop_after(method: MethodClass, data: Dataset, out: Path, last: int) -> None:
-    steps: list[Progress] = []
+    steps: list[RunProgress] = []
 
-    def watch(step: Progress) -> None:
+    def watch(step: RunProgress) -> None:
         steps.append(step)
         if len(steps) == last:
             raise Killed
@@ -225,7 +225,7 @@ def no_memory(method: MethodClass) -> None:
     raise AssertionError("it needs exemplars but ran without")
 
 
-def _never(_: Progress) -> None:
+def _never(_: RunProgress) -> None:
     raise AssertionError("training began")
 
 
@@ -282,5 +282,5 @@ CHECKS: dict[str, Callable[[MethodClass], None]] = {
 def check_method(method: MethodClass) -> None:
     """Run every check; the first that fails raises AssertionError with what is wrong."""
     for check in CHECKS.values():
-        with isolated():
+        with preserve_rng_state():
             check(method)

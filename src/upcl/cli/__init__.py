@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from upcl import __version__
-from upcl.core.errors import UpclError, UserError, unknown
+from upcl.core.errors import UpclError, UserError, unknown_choice
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from upcl.research.executor import Place
-    from upcl.research.grid import Progress
+    from upcl.research.executor import ExecutorOptions
+    from upcl.research.grid import GridRun
     from upcl.research.paper.experiments import Experiment
 
 
@@ -30,7 +30,7 @@ def _console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, emoji=False)
 
 
-def told_plainly(command: Callable[..., None]) -> Callable[..., None]:
+def report_errors(command: Callable[..., None]) -> Callable[..., None]:
     """Print our own errors as a sentence: exit 2 where the user can mend it, 1 where the run failed."""
 
     @functools.wraps(command)
@@ -59,7 +59,7 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            click.echo(f"error: {unknown('command', args[0], self.list_commands(ctx))}", err=True)
+            click.echo(f"error: {unknown_choice('command', args[0], self.list_commands(ctx))}", err=True)
             ctx.exit(2)
         return super().resolve_command(ctx, args)
 
@@ -87,7 +87,7 @@ def main() -> None:
 @main.command()
 @click.option("--seed", default=0, show_default=True, help="Drives initialisation and sampling.")
 @click.option("--out", type=click.Path(path_type=Path), help="Keep the runs in this folder, and the page. [runs]")
-@told_plainly
+@report_errors
 def demo(seed: int, out: Path | None) -> None:
     """Finetune, iCaRL and UPCL on real handwritten digits: 5 tasks of 2 classes, 20 exemplars in all."""
     from upcl.cli.rendering import progress_of, summary
@@ -205,7 +205,7 @@ def _request(method: str | None, pairs: tuple[str, ...], config: Path | None, gi
     help="Also write to tensorboard, mlflow or wandb, beside the run's folder; repeat.",
 )
 @click.option("--save-seconds", type=float, default=30, show_default=True, help="Between checkpoints within a task.")
-@told_plainly
+@report_errors
 def train(
     method: str | None,
     pairs: tuple[str, ...],
@@ -228,12 +228,12 @@ def train(
     upcl train upcl --data digits --set margin=none --set recipe.lr=0.05 --out runs/no-margin
     """
     from upcl.cli.rendering import by_task, profile_tables, progress_of
-    from upcl.research.executor import end_with_the_grid
+    from upcl.research.executor import exit_with_parent
     from upcl.research.run import run
     from upcl.research.trackers import together, tracked
     from upcl.training.profiler import Profile
 
-    end_with_the_grid()
+    exit_with_parent()
     values = _request(method, pairs, config, given)
     if out is None:
         parts = (values["method"], values["data"], f"seed{values['seed']}")
@@ -266,7 +266,7 @@ def train(
 
 
 @main.command()
-@told_plainly
+@report_errors
 def methods() -> None:
     """List the methods."""
     from rich.table import Table
@@ -281,7 +281,7 @@ def methods() -> None:
 
 
 @main.command()
-@told_plainly
+@report_errors
 def datasets() -> None:
     """List the data sets."""
     from upcl.cli.rendering import dataset_tables
@@ -306,7 +306,7 @@ def data() -> None:
 @data.command()
 @click.argument("name")
 @click.option("--data-root", type=click.Path(path_type=Path), help="Folder with data sets. [$UPCL_DATA, else a cache]")
-@told_plainly
+@report_errors
 def get(name: str, data_root: Path | None) -> None:
     """Download the data set NAME from its official address: checked, and resumed where it broke."""
     from upcl.data.io.download import get as download
@@ -318,13 +318,13 @@ def get(name: str, data_root: Path | None) -> None:
 @data.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-@told_plainly
+@report_errors
 def check(path: Path, as_json: bool) -> None:
     """Tell the health of a folder of images: classes, sizes, broken files, duplicates, leaks into the test part."""
     from upcl.cli.rendering import health_table
-    from upcl.data.io.scan import examine, report_json
+    from upcl.data.io.scan import report_json, scan_folder
 
-    health, _ = examine(path)
+    health, _ = scan_folder(path)
     if as_json:
         click.echo(report_json(health))
         return
@@ -353,16 +353,16 @@ _FORMAT = click.option(
 )
 
 
-def _run_grid(rows: Sequence[Progress], place: Place, *, dry_run: bool) -> bool:
+def _run_grid(rows: Sequence[GridRun], place: ExecutorOptions, *, dry_run: bool) -> bool:
     """Do what is left of a grid, or tell what it would take; whether nothing failed."""
     from upcl.cli.rendering import estimate_table, live_grid
     from upcl.research.estimate import estimates
     from upcl.research.executor import run_grid
-    from upcl.training.environment import choose_device
+    from upcl.training.environment import select_device
 
     console = _console()
     if dry_run:
-        probed = list(estimates(rows, place.data_root, choose_device(place.device)))
+        probed = list(estimates(rows, place.data_root, select_device(place.device)))
         console.print(estimate_table(rows, probed, place.jobs))
     else:
         with live_grid(console, place.jobs) as show:
@@ -382,7 +382,7 @@ def _run_grid(rows: Sequence[Progress], place: Place, *, dry_run: bool) -> bool:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the runs. [runs/NAME of the file]")
 @with_options(*_GRID_OPTIONS)
-@told_plainly
+@report_errors
 def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path | None, dry_run: bool) -> None:
     """Run every combination that FILE (YAML) lists: methods, data sets, memories, seeds.
 
@@ -398,11 +398,11 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
     `same` and `vary` take `method` and the options of `upcl train` (`order_seed` for --order-seed). What --set says is
     `options`, such as {tau: 0.1}.
     """
-    from upcl.research.executor import Place
+    from upcl.research.executor import ExecutorOptions
     from upcl.research.grid import prepare, read_grid
 
     asked = read_grid(file)
-    place = Place(out or Path("runs") / file.stem, jobs, device, data_root)
+    place = ExecutorOptions(out or Path("runs") / file.stem, jobs, device, data_root)
     _console().print(f"{asked.title}: {len(asked.jobs)} runs. {asked.about}".rstrip(), markup=False)
     if not _run_grid(prepare(asked, place.out, data_root), place, dry_run=dry_run):
         sys.exit(1)
@@ -416,7 +416,7 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
 @click.option("--out", type=click.Path(path_type=Path), default=Path("results"), show_default=True)
 @_FORMAT
 @with_options(*_GRID_OPTIONS)
-@told_plainly
+@report_errors
 def reproduce(
     name: str | None,
     listed: bool,
@@ -441,7 +441,7 @@ def reproduce(
     """
     from rich.padding import Padding
 
-    from upcl.research.executor import Place
+    from upcl.research.executor import ExecutorOptions
     from upcl.research.paper import experiments
 
     console = _console()
@@ -451,10 +451,10 @@ def reproduce(
             console.print(Padding(experiments.about(each), (0, 0, 1, 4)))
         return
     if name not in (*experiments.names(), "all"):
-        raise unknown("experiment", name, (*experiments.names(), "all"))
+        raise unknown_choice("experiment", name, (*experiments.names(), "all"))
     every = experiments.names() if data == "builtin" else tuple(experiments.with_cifar100())
     asked = [experiments.load(each, scale, data) for each in (every if name == "all" else [name])]
-    place = Place(out / "runs", jobs, device, data_root)
+    place = ExecutorOptions(out / "runs", jobs, device, data_root)
     failed = [
         each.name
         for each in asked
@@ -464,7 +464,7 @@ def reproduce(
         sys.exit(1)
 
 
-def _reproduce(asked: Experiment, place: Place, stem: Path, kind: str, *, dry_run: bool) -> bool:
+def _reproduce(asked: Experiment, place: ExecutorOptions, stem: Path, kind: str, *, dry_run: bool) -> bool:
     """Run what is left of one experiment and show it; whether nothing failed."""
     from upcl.cli.rendering import as_rich
     from upcl.research.grid import prepare
@@ -506,7 +506,7 @@ def _reproduce(asked: Experiment, place: Place, stem: Path, kind: str, *, dry_ru
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="File (for pictures: folder). [report.html]")
 @_FORMAT
 @click.option("--title", default="Runs", show_default=True)
-@told_plainly
+@report_errors
 def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> None:
     """Show the runs in PATH... (folders of runs, or folders that hold some) on one self-contained page.
 
@@ -531,7 +531,7 @@ def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> 
 
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
-@told_plainly
+@report_errors
 def audit(as_json: bool) -> None:
     """Check the paper's published tables against each other: differences, contradictions, copies, bold print, text."""
     import dataclasses
@@ -551,7 +551,7 @@ def audit(as_json: bool) -> None:
 @click.option("--only", multiple=True, help="One group: steps, epochs, parts or growth; repeat for more. [all]")
 @click.option("--repeats", type=click.IntRange(1), default=7, show_default=True, help="Rounds, each with every rival.")
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Write the rows to this file too.")
-@told_plainly
+@report_errors
 def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
     """Measure speed on this machine: rivals in turn in one run; medians and quartiles of their ratios.
 
@@ -567,7 +567,7 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
     console, rows = _console(), []
     for group in only or GROUPS:
         if group not in GROUPS:
-            raise unknown("group of measurements", group, GROUPS)
+            raise unknown_choice("group of measurements", group, GROUPS)
     with _console(stderr=True).status("measuring") as status:
         for group in only or GROUPS:
             for row in GROUPS[group](repeats):
@@ -580,7 +580,7 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
 
 @main.command()
 @click.argument("method")
-@told_plainly
+@report_errors
 def show(method: str) -> None:
     """Tell what METHOD is and what its fields mean, with defaults and their sources."""
     from upcl.cli.rendering import describe_fields, recipes_table
@@ -593,7 +593,7 @@ def show(method: str) -> None:
         "exemplars": found.needs_exemplars,
         "exemplars (works without, but badly)": found.uses_memory and not found.needs_exemplars,
         "a frozen copy of the last network": found.uses_teacher,
-        "the number of classes in advance": found().needs_total,
+        "the number of classes in advance": found().needs_num_classes,
     }
     console.print(f"needs: {', '.join(word for word, needed in needs.items() if needed) or 'nothing of the past'}")
     console.print(f"differs from the papers: {found.differs or 'nothing known'}")
@@ -607,7 +607,7 @@ def show(method: str) -> None:
 @click.argument("method", required=False)
 @with_options(*_RUN_OPTIONS)
 @click.option("--kills", default=3, show_default=True, help="How often the run is killed on its way.")
-@told_plainly
+@report_errors
 def verify_resume(method: str | None, pairs: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
     """Prove on this machine that a run of METHOD killed with kill -9 and resumed ends like one never stopped."""
     from upcl.research.verify import verify_resume as verify

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from upcl.cli import _console, _split_set, main, told_plainly
+from upcl.cli import _console, _split_set, main, report_errors
 from upcl.core.errors import UserError
 
 if TYPE_CHECKING:
-    from upcl.model.bundle import Bundle, Step
+    from upcl.model.bundle import Bundle, HistoryEntry
 
 
 _MODEL = click.option("--model", required=True, type=click.Path(path_type=Path), help="The model's file, *.upcl.")
@@ -34,7 +34,7 @@ _FILE = click.argument("model", type=click.Path(path_type=Path))
 @click.option(
     "--set", "pairs", multiple=True, metavar="KEY=VALUE", help="A field of the method, or recipe.FIELD; repeat."
 )
-@told_plainly
+@report_errors
 def learn(
     folder: Path,
     model: Path,
@@ -45,7 +45,7 @@ def learn(
     frozen: bool,
     size: int | None,
     device: str,
-    most_lost: float,
+    max_forgetting: float,
     pairs: tuple[str, ...],
 ) -> None:
     """Learn the photos in FOLDER, whose sub-folders are the classes; the same command with new folders adds classes.
@@ -60,14 +60,14 @@ def learn(
     """
     from upcl.cli.rendering import epochs_of, step_table
     from upcl.model.learner import Learner
-    from upcl.model.spec import EPOCHS, Asked
+    from upcl.model.spec import EPOCHS, LearnOptions
 
     console, learner = _console(), Learner(model, device=device)
     options = dict(_split_set(pairs))
-    asked = Asked(method, options, backbone, memory, size, frozen, epochs or EPOCHS, most_lost)
+    asked = LearnOptions(method, options, backbone, memory, size, frozen, epochs or EPOCHS, max_forgetting)
     with epochs_of(_console(stderr=True), f"learning {folder}") as watch:
         learner.learn(folder, asked, watch)
-    bundle = learner.whole()
+    bundle = learner.require_bundle()
     console.print(step_table(bundle))
     for note in learner.notes:
         click.echo(f"note: {note}", err=True)
@@ -75,7 +75,7 @@ def learn(
     console.print(f"written to {model}", soft_wrap=True, markup=False)
 
 
-def _tell(bundle: Bundle, step: Step) -> None:
+def _tell(bundle: Bundle, step: HistoryEntry) -> None:
     reading = bundle.state.reading
     told = {name: f"{value:.1f} %" for name, value in step.accuracy.items() if value is not None}
     for name, num in step.extra.items():
@@ -103,7 +103,7 @@ def _tell(bundle: Bundle, step: Step) -> None:
 )
 @click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Names for each image.")
 @click.option("--device", default="auto", show_default=True)
-@told_plainly
+@report_errors
 def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: str) -> None:
     """Name what is in images: files, folders, or `-` for standard input: an image, or names of files, a line each.
 
@@ -117,7 +117,7 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
     found = predictions(learner, list_images(images, sys.stdin.buffer), top)
     failed = written(found, kind, _console())
     if kind == "table":
-        calibration = learner.whole().state.calibration
+        calibration = learner.require_bundle().state.calibration
         rate = f"{calibration.false_alarm_rate:.1%} of the {calibration.num_images} held-out images of known classes"
         never = "without held-out images confidence is not calibrated, and nothing is said to be none of these"
         click.echo(f'"none of these" was said of {rate}' if calibration.num_images else never, err=True)
@@ -127,7 +127,7 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
 
 @main.command()
 @_FILE
-@told_plainly
+@report_errors
 def info(model: Path) -> None:
     """Tell everything about a model: classes, how well it does, what is in the file."""
     from upcl.cli.rendering import model_tables
@@ -139,7 +139,7 @@ def info(model: Path) -> None:
 
 @main.command()
 @_FILE
-@told_plainly
+@report_errors
 def history(model: Path) -> None:
     """List what a model learned when, and how well it did afterwards."""
     from upcl.cli.rendering import history_table
@@ -151,7 +151,7 @@ def history(model: Path) -> None:
 @main.command()
 @_FILE
 @click.option("--to", "step", type=int, required=True, help="The step to return to: `upcl history` numbers them.")
-@told_plainly
+@report_errors
 def rollback(model: Path, step: int) -> None:
     """Return to an earlier step; what was learned later is removed from the file."""
     from upcl.model.learner import Learner
@@ -163,7 +163,7 @@ def rollback(model: Path, step: int) -> None:
 @main.command()
 @_FILE
 @click.option("--class", "name", required=True, help="The class to remove.")
-@told_plainly
+@report_errors
 def forget(model: Path, name: str) -> None:
     """Remove a class, its images and its statistics from the file."""
     from upcl.model.learner import Learner
@@ -180,7 +180,7 @@ def forget(model: Path, name: str) -> None:
 @_FILE
 @click.option("--onnx", type=click.Path(path_type=Path), help="Write an ONNX file.")
 @click.option("--torch", "program", type=click.Path(path_type=Path), help="Write torch's exported program (.pt2).")
-@told_plainly
+@report_errors
 def export(model: Path, onnx: Path | None, program: Path | None) -> None:
     """Write a model for other programs: photos in, confidence of each class and familiarity out.
 
@@ -207,7 +207,7 @@ def export(model: Path, onnx: Path | None, program: Path | None) -> None:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where to listen; other hosts ask for a token.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 @click.option("--token", help="What callers must send. [none on this machine; made up for other hosts]")
-@told_plainly
+@report_errors
 def serve(model: Path, host: str, port: int, token: str | None) -> None:
     """Serve a model over HTTP: a page to drop photos on, and a JSON interface described in /openapi.json.
 

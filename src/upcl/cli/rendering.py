@@ -21,21 +21,19 @@ from rich.table import Table
 from upcl.core.options import fields_of
 from upcl.core.recipes import Recipe
 from upcl.data import DATASETS
-from upcl.data.io.scan import Health, printable
+from upcl.data.io.scan import FolderReport, printable
 from upcl.methods.registry import MethodClass, find_method, method_options
 from upcl.model.bundle import Bundle
 from upcl.model.file import FORMAT, VERSION
 from upcl.research.bench.timing import Row
-from upcl.research.estimate import Estimate
-from upcl.research.grid import Progress as GridRow
-from upcl.research.grid import Status, seconds_left
+from upcl.research.estimate import CostEstimate
+from upcl.research.grid import GridRun, Status, seconds_left
 from upcl.research.paper.published import Finding
 from upcl.research.record import Record
 from upcl.research.report.tables import Table as Results
-from upcl.research.run import Progress as Step
-from upcl.research.run import Watch
+from upcl.research.run import ProgressCallback, RunProgress
 from upcl.research.statistics import title_of
-from upcl.training.engine import EpochEnd
+from upcl.training.engine import EpochResult
 from upcl.training.evaluate import READINGS
 from upcl.training.profiler import Trace
 
@@ -91,7 +89,7 @@ def by_task(record: Record) -> Table:
     return table
 
 
-def health_table(health: Health) -> Iterator[Table | str]:
+def health_table(health: FolderReport) -> Iterator[Table | str]:
     """The health of a folder: a row for each class, then each kind of trouble with its files."""
     table = Table("class", "train", "test", title=f"{len(health.classes)} classes, imbalance {health.imbalance:.1f}")
     for label, counts in health.classes.items():
@@ -162,7 +160,7 @@ def as_rich(results: Results, width: int) -> Iterator[Table | str]:
 URGENCY: tuple[Status, ...] = ("running", "failed", "stopped", "waiting", "done", "done before")
 
 
-def grid_table(rows: Sequence[GridRow], jobs: int, most: int | None = None) -> Table:
+def grid_table(rows: Sequence[GridRun], jobs: int, most: int | None = None) -> Table:
     """A line for each run: what it does, what came out, when all will be done. Of too many, those that matter now."""
     counts = Counter(row.status for row in rows)
     left = seconds_left(rows, jobs)
@@ -180,13 +178,13 @@ def grid_table(rows: Sequence[GridRow], jobs: int, most: int | None = None) -> T
 
 
 @contextmanager
-def live_grid(console: Console, jobs: int) -> Iterator[Callable[[Sequence[GridRow]], None]]:
+def live_grid(console: Console, jobs: int) -> Iterator[Callable[[Sequence[GridRun]], None]]:
     """The table, renewed in place; where there is no terminal, a line for each change and the table at the end."""
     last: dict[str, str] = {}
-    shown: list[Sequence[GridRow]] = []
+    shown: list[Sequence[GridRun]] = []
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
-        def show(rows: Sequence[GridRow]) -> None:
+        def show(rows: Sequence[GridRun]) -> None:
             shown[:] = [rows]
             if console.is_terminal:
                 live.update(grid_table(rows, jobs, max(1, console.height - 8)), refresh=True)
@@ -201,7 +199,7 @@ def live_grid(console: Console, jobs: int) -> Iterator[Callable[[Sequence[GridRo
         console.print(grid_table(shown[0], jobs))
 
 
-def estimate_table(rows: Sequence[GridRow], estimates: Sequence[Estimate | None], jobs: int) -> Table:
+def estimate_table(rows: Sequence[GridRun], estimates: Sequence[CostEstimate | None], jobs: int) -> Table:
     """What is left to run, and what it would take."""
     known = [estimate for estimate in estimates if estimate]
     total = timedelta(seconds=round(sum(e.seconds for e in known)))
@@ -374,13 +372,13 @@ def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
 
 
 @contextmanager
-def epochs_of(console: Console, label: str) -> Iterator[Callable[[EpochEnd], None]]:
+def epochs_of(console: Console, label: str) -> Iterator[Callable[[EpochResult], None]]:
     """A bar over the epochs of one step, with the time left; plain lines where there is no terminal."""
     with _bar(console) as bar:
         row = bar.add_task(label, total=None, detail="")
         begun = False
 
-        def watch(end: EpochEnd) -> None:
+        def watch(end: EpochResult) -> None:
             nonlocal begun
             if end.epoch and not begun:
                 console.print(f"{label}: goes on after epoch {end.epoch}", markup=False)
@@ -407,12 +405,12 @@ def _bar(console: Console) -> Progress:
 
 
 @contextmanager
-def progress_of(console: Console, label: str) -> Iterator[Watch]:
+def progress_of(console: Console, label: str) -> Iterator[ProgressCallback]:
     """A bar over the tasks of a run, with the time left; plain lines where there is no terminal."""
     with _bar(console) as bar:
         row = bar.add_task(label, total=None, detail="")
 
-        def watch(step: Step) -> None:
+        def watch(step: RunProgress) -> None:
             if step.accuracy is not None:
                 if not console.is_terminal:
                     line = f"{label}: task {step.task + 1} of {step.num_tasks}, accuracy {step.accuracy:.1f} %"

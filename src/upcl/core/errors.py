@@ -22,7 +22,7 @@ class TrainingError(UpclError):
     """Training went wrong in a way that going on would hide."""
 
 
-def unknown(kind: str, word: str, choices: Iterable[str]) -> UserError:
+def unknown_choice(kind: str, word: str, choices: Iterable[str]) -> UserError:
     """The error for a name that does not exist, with the names that are near."""
     names = list(choices)
     near = difflib.get_close_matches(word.lower(), names, n=3, cutoff=0.5)

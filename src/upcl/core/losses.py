@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def members_of(labels: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
+def one_hot(labels: Tensor, num_classes: int, dtype: torch.dtype) -> Tensor:
     """1 where an image is of a class (B x C). torch's one_hot looks at the labels first and waits for the answer."""
     return (labels[:, None] == torch.arange(num_classes, device=labels.device)).to(dtype)
 
@@ -63,13 +63,13 @@ def target_margin(labels: Tensor, num_classes: int, margins: Tensor | float) -> 
     """-margin on the target's entry, 0 elsewhere (AM-softmax), as B x C; one margin for all or one for each class."""
     if isinstance(margins, Tensor):
         margins = margins[labels][:, None]
-    return -margins * members_of(labels, num_classes, torch.float32)
+    return -margins * one_hot(labels, num_classes, torch.float32)
 
 
 Margin = Literal["prior", "paper_literal", "fixed", "columns", "none"]
 
 
-def margin_of(
+def margin_logits(
     kind: Margin, labels: Tensor, counts: Tensor, num_old: int, scale: Tensor | float, sizes: tuple[float, float]
 ) -> Tensor | None:
     """What a margin adds to the logits scale * cos; `sizes` are those of old and of new classes.

@@ -65,10 +65,10 @@ class Budget:
         total = self.slots(len(available), image_bytes)
         if self.sharing == "floor":
             return [min(total // max(len(available), 1), images) for images in available]
-        return share_out(total, available)
+        return divide_budget(total, available)
 
 
-def share_out(total: int, available: Sequence[int]) -> list[int]:
+def divide_budget(total: int, available: Sequence[int]) -> list[int]:
     """Share `total` as evenly as the available numbers allow; the remainder goes to the first classes."""
     levels = range(max(available, default=0) + 1)
     level = bisect_right(levels, total, key=lambda each: sum(min(images, each) for images in available)) - 1
@@ -85,7 +85,7 @@ TIE = 1e-12
 LARGE = 4096
 
 
-def herd(unit: Tensor, num: int) -> Tensor:
+def herding(unit: Tensor, num: int) -> Tensor:
     """Herding: greedily pick rows of `unit` (n x d) whose running mean stays nearest the mean of all rows.
 
     ||mu - (S + v_i)/k||^2 differs between candidates only by (2 S.v_i + |v_i|^2)/k^2 - 2 mu.v_i/k; S.v_i follows from
@@ -111,14 +111,14 @@ def closest(unit: Tensor, num: int) -> Tensor:
     return (unit @ unit.mean(0)).argsort(descending=True, stable=True)[:num]
 
 
-def at_random(unit: Tensor, num: int) -> Tensor:
+def random_selection(unit: Tensor, num: int) -> Tensor:
     """Rows drawn without replacement."""
     return torch.randperm(len(unit))[:num].to(unit.device)
 
 
 SELECTIONS: dict[Selection, Callable[[Tensor, int], Tensor]] = {
-    "herding": herd,
-    "random": at_random,
+    "herding": herding,
+    "random": random_selection,
     "closest": closest,
 }
 

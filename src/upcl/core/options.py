@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import pydantic
 from annotated_types import Ge, Gt, Lt
 
-from .errors import UserError, unknown
+from .errors import UserError, unknown_choice
 
 Count = Annotated[int, Ge(0)]
 Natural = Annotated[int, Gt(0)]
@@ -36,7 +36,7 @@ def parse_options(cls: type[T], text: str, what: str) -> T:
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
         if key not in known:
-            raise unknown(f"option of {what}", key, known)
+            raise unknown_choice(f"option of {what}", key, known)
         if isinstance(known[key].default, str):
             values[key] = value
             continue
@@ -49,7 +49,7 @@ def parse_options(cls: type[T], text: str, what: str) -> T:
     return cls(**values)
 
 
-def told_options(options: Any) -> str:
+def format_options(options: Any) -> str:
     """`,key=value` of each option that is not at its default."""
     chosen = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     defaults = {field.name: field.default for field in dataclasses.fields(options)}
@@ -66,7 +66,7 @@ def check(cls: type[Any], values: Mapping[str, Any], what: str) -> dict[str, Any
     known = fields_of(cls)
     for key in values:
         if key not in known:
-            raise unknown(what, key, known)
+            raise unknown_choice(what, key, known)
     hints = get_type_hints(cls, include_extras=True)
     shape: Any = {name: (hints[name], None) for name in values}
     model = pydantic.create_model(cls.__name__, **shape)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from annotated_types import Ge
 
-from .errors import unknown
+from .errors import unknown_choice
 from .options import Count, Fraction, Natural, NonNegative, Positive, check, option
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def split_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     for key, value in options.items():
         part, dot, name = key.partition(".")
         if dot and part not in ("recipe", "first", "later"):
-            raise unknown("option", part, ["recipe", "first", "later"])
+            raise unknown_choice("option", part, ["recipe", "first", "later"])
         parts[part if dot else "method"][name if dot else key] = value
     return parts
 

@@ -1,7 +1,7 @@
 """Randomness without state to save.
 
 Every epoch, and every stretch of `learn` between two stages, starts from a seed of its own that is derived from the
-run's seed and its place in the run. So a resumed run draws the same numbers as one that was never stopped, whatever
+run's seed and its seed_path in the run. So a resumed run draws the same numbers as one that was never stopped, whatever
 generator a method uses (torch on any device, numpy's global one, Python's).
 """
 
@@ -15,25 +15,25 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-Place = tuple[int | str, ...]
+SeedPath = tuple[int | str, ...]
 
 
-def derive(place: Place) -> int:
-    """A 63-bit seed for a place of a run, such as `(seed, "task", 3, "stage", 0, "epoch", 7)`."""
-    digest = hashlib.sha256("/".join(map(str, place)).encode()).digest()
+def derive(seed_path: SeedPath) -> int:
+    """A 63-bit seed for a seed_path of a run, such as `(seed, "task", 3, "stage", 0, "epoch", 7)`."""
+    digest = hashlib.sha256("/".join(map(str, seed_path)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
-def seed_all(*place: int | str) -> None:
-    """Seed every global generator for this place of the run."""
-    seed = derive(place)
+def seed_all(*seed_path: int | str) -> None:
+    """Seed every global generator for this seed_path of the run."""
+    seed = derive(seed_path)
     torch.manual_seed(seed)  # every device
     np.random.seed(seed % 2**32)
     random.seed(seed)
 
 
 @contextmanager
-def isolated() -> Iterator[None]:
+def preserve_rng_state() -> Iterator[None]:
     """Give the caller's random state back afterwards."""
     numpy_state, python_state = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):

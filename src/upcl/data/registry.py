@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from upcl.core.errors import UserError, unknown
+from upcl.core.errors import UserError, unknown_choice
 from upcl.core.options import parse_options
 from upcl.data.io.paths import data_root
 from upcl.data.loaders.builtin import Synthetic, digits
@@ -185,7 +185,7 @@ def load_dataset(spec: str, root: str | Path | None = None) -> Dataset:
     name, _, options = spec.partition(":")
     name, slash, stream = name.partition("/")
     if name not in DATASETS:
-        raise unknown("data set", name, DATASETS)
+        raise unknown_choice("data set", name, DATASETS)
     dataset = DATASETS[name].load(options, data_root(root))
     if not slash:
         return dataset

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from upcl.core.options import option, told_options
+from upcl.core.options import format_options, option
 from upcl.core.types import Samples
 
 from .dataset import Dataset
@@ -23,7 +23,7 @@ class Slice:
     def of(self, dataset: Dataset) -> Dataset:
         if not self.train and not self.test:
             return dataset
-        chosen = told_options(self).lstrip(",")
+        chosen = format_options(self).lstrip(",")
         return dataclasses.replace(
             dataset,
             name=f"{dataset.name}{',' if ':' in dataset.name else ':'}{chosen}",

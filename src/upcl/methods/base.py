@@ -13,7 +13,7 @@ from torch import Tensor
 from upcl.core.memory import Budget, Memory
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Samples, Stage, Task
-from upcl.nets import LinearHead, Network, frozen, make_backbone
+from upcl.nets import LinearHead, Network, frozen_copy, make_backbone
 from upcl.nets.network import HeadT
 
 from .setting import Setting
@@ -51,7 +51,7 @@ class Method(ABC, Generic[HeadT]):
         """A fresh network without classes."""
 
     @property
-    def needs_total(self) -> bool:
+    def needs_num_classes(self) -> bool:
         """Whether the number of classes must be known in advance."""
         return False
 
@@ -95,7 +95,7 @@ class Method(ABC, Generic[HeadT]):
         self.task = task
         self.data = task.train + self.memory.samples
         self.counts = self.data.counts(task.num_seen).to(self.setting.device)
-        self.teacher = frozen(self.net) if self.uses_teacher and task.num_old else None
+        self.teacher = frozen_copy(self.net) if self.uses_teacher and task.num_old else None
         self.net.grow(task.num_new)
 
     def stage(self) -> Stage:

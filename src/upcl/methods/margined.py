@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from upcl.core.losses import Margin, margin_of
+from upcl.core.losses import Margin, margin_logits
 from upcl.core.options import Finite, option
 from upcl.nets.network import HeadT
 
@@ -29,4 +29,4 @@ class Margined(Method[HeadT], ABC):
 
     def margin_on(self, labels: Tensor, scale: Tensor | float) -> Tensor | None:
         sizes = (self.margin_old, self.margin_size)
-        return margin_of(self.margin, labels, self.counts, self.task.num_old, scale, sizes)
+        return margin_logits(self.margin, labels, self.counts, self.task.num_old, scale, sizes)

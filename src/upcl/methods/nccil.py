@@ -54,7 +54,7 @@ class NCCIL(Method[PrototypeHead]):
     )
 
     @property
-    def needs_total(self) -> bool:
+    def needs_num_classes(self) -> bool:
         return True
 
     def make_net(self) -> Network[PrototypeHead]:

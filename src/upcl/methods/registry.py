@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from upcl.core.errors import UserError, unknown
+from upcl.core.errors import UserError, unknown_choice
 from upcl.core.options import check, fields_of
 
 from .base import Method
@@ -79,7 +79,7 @@ def find_method(name: str) -> MethodClass:
         if name in VARIANTS:
             return VARIANTS[name].method
         if name not in METHODS:
-            raise unknown("method", name, [*METHODS, *VARIANTS])
+            raise unknown_choice("method", name, [*METHODS, *VARIANTS])
         return METHODS[name]
     if not Path(path).is_file() or not path.endswith(".py"):
         raise UserError(f"method '{name}': there is no Python file {path}")
@@ -91,7 +91,7 @@ def find_method(name: str) -> MethodClass:
     method = getattr(module, attribute, None)
     if not (isinstance(method, type) and issubclass(method, Method)):
         names = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method)]
-        raise unknown(f"method in {path}", attribute, names)
+        raise unknown_choice(f"method in {path}", attribute, names)
     return method
 
 

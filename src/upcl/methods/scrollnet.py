@@ -12,7 +12,7 @@ from upcl.core.losses import distillation
 from upcl.core.options import Natural, NonNegative, Positive, option
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Task
-from upcl.nets import LinearHead, Network, ScrollBackbone
+from upcl.nets import LinearHead, Network, SlimmableBackbone
 from upcl.nets.backbones import BACKBONES
 
 from .base import Method
@@ -41,12 +41,12 @@ class ScrollNet(Method[LinearHead]):
 
     def make_net(self) -> Network[LinearHead]:
         shape = BACKBONES[self.setting.backbone]
-        backbone = ScrollBackbone(shape, self.setting.channels, self.num_subnets)
+        backbone = SlimmableBackbone(shape, self.setting.channels, self.num_subnets)
         return Network(backbone, LinearHead(backbone.dim))
 
     @property
-    def backbone(self) -> ScrollBackbone:
-        assert isinstance(self.net.backbone, ScrollBackbone)
+    def backbone(self) -> SlimmableBackbone:
+        assert isinstance(self.net.backbone, SlimmableBackbone)
         return self.net.backbone
 
     def begin(self, task: Task) -> None:

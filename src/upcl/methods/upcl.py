@@ -79,7 +79,7 @@ class UPCL(Margined[PrototypeHead]):
     )
 
     @property
-    def needs_total(self) -> bool:
+    def needs_num_classes(self) -> bool:
         return self.prototypes in IN_ADVANCE
 
     def make_net(self) -> Network[PrototypeHead]:

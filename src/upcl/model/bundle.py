@@ -16,7 +16,7 @@ KEPT_STATES = 10  # of the newest steps; older ones stay in the history only
 
 
 @dataclass(frozen=True)
-class Step:
+class HistoryEntry:
     """What was learned when, and how well it went."""
 
     when: str
@@ -35,7 +35,7 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class ModelState:
     """The model after one step. `classes` has None where a class was forgotten: its place stays, its name does not.
 
     `trained` has short digests of the images that were learned from, by class: none of them is ever held out.
@@ -83,15 +83,15 @@ class Bundle:
     """A whole model: how it was made, its history, and the states of its newest steps by the number of the step."""
 
     spec: ModelSpec
-    history: tuple[Step, ...]
-    states: dict[int, State]
+    history: tuple[HistoryEntry, ...]
+    states: dict[int, ModelState]
     written_by: dict[str, str] = field(default_factory=dict)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ModelState:
         return self.states[max(self.states)]
 
-    def grown(self, step: Step, state: State) -> Bundle:
+    def grown(self, step: HistoryEntry, state: ModelState) -> Bundle:
         """With one more step; the oldest state goes when there are too many."""
         states = {**self.states, len(self.history): state}
         kept = sorted(states)[-KEPT_STATES:]

@@ -19,9 +19,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from .bundle import Arrays
-from .intake import Lot, NothingNewError
+from .intake import NewImages, NothingNewError
 from .learner import HELD_OUT, Learner
-from .spec import EPOCHS, Asked
+from .spec import EPOCHS, LearnOptions
 
 LABELS: dict[str, Callable[[str], Any]] = {  # from a class's name back to its label, by the kind of an array's type
     "b": {"True": True, "False": False}.__getitem__,
@@ -84,13 +84,18 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         held = _held_out(y)
         images, names = _images(X, arrays), [str(label) for label in y.tolist()]
         train, kept = np.flatnonzero(~held), np.flatnonzero(held)
-        wanted: dict[str, Any] = {"memory": self.memory, "epochs": self.epochs, "most_lost": None, "arrays": arrays}
+        wanted: dict[str, Any] = {
+            "memory": self.memory,
+            "epochs": self.epochs,
+            "max_forgetting": None,
+            "arrays": arrays,
+        }
         if not self.learner_.classes:
             wanted |= {"method": self.method, "backbone": self.backbone or "small"}
         with contextlib.suppress(NothingNewError):
             some, others = images[torch.from_numpy(train)], images[torch.from_numpy(kept)]
-            lot = Lot(some, [names[k] for k in train], others, [names[k] for k in kept])
-            self.learner_.learn_lot(lot, Asked(**wanted))
+            lot = NewImages(some, [names[k] for k in train], others, [names[k] for k in kept])
+            self.learner_.learn_images(lot, LearnOptions(**wanted))
         self._name_classes()
         return self
 

@@ -10,13 +10,13 @@ import torch
 from upcl.methods import Method
 from upcl.training.evaluate import READINGS
 
-from .bundle import State
+from .bundle import ModelState
 from .calibration import Calibration, calibrate
-from .predictor import Reader
+from .predictor import Predictor
 
 
 @dataclass(frozen=True)
-class Judgement:
+class HeldOutResult:
     """How a model does on its held-out images; `accuracy` by reading, `by_class` by the better one, in percent."""
 
     reading: str
@@ -25,13 +25,13 @@ class Judgement:
     accuracy: dict[str, float | None]
 
 
-def judge(method: Method[Any], state: State) -> Judgement:
+def evaluate_held_out(method: Method[Any], state: ModelState) -> HeldOutResult:
     held = state.held_out
     if not len(held):
         empty = torch.empty(0)
         unknown = {name: None for name in state.classes if name is not None}
-        return Judgement("head", calibrate(torch.empty(0, 1), empty.long(), empty), {**unknown}, {})
-    reader = Reader(method, state)
+        return HeldOutResult("head", calibrate(torch.empty(0, 1), empty.long(), empty), {**unknown}, {})
+    reader = Predictor(method, state)
     seen = reader.look(held.inputs)
     right = {name: scores.argmax(1) == held.labels for name, scores in seen.scores.items()}
     accuracy = {name: 100 * float(hits.float().mean()) for name, hits in right.items()}
@@ -41,4 +41,6 @@ def judge(method: Method[Any], state: State) -> Judgement:
         mine = held.labels == label
         if name is not None:
             by_class[name] = 100 * float(right[reading][mine].float().mean()) if bool(mine.any()) else None
-    return Judgement(reading, calibrate(seen.scores[reading], held.labels, seen.familiarity), by_class, {**accuracy})
+    return HeldOutResult(
+        reading, calibrate(seen.scores[reading], held.labels, seen.familiarity), by_class, {**accuracy}
+    )

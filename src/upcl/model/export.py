@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from upcl.core.errors import UserError
 from upcl.core.files import partial_name
-from upcl.nets import frozen
+from upcl.nets import frozen_copy
 
 from .learner import Learner
 
@@ -70,9 +70,9 @@ class Answering(nn.Module):
 
     def __init__(self, learner: Learner) -> None:
         super().__init__()
-        spec, reader = learner.whole().spec, learner.reader
+        spec, reader = learner.require_bundle().spec, learner.reader
         state = reader.state
-        self.net, self.size = frozen(reader.method.net).cpu(), spec.size
+        self.net, self.size = frozen_copy(reader.method.net).cpu(), spec.size
         self.method = copy.copy(reader.method)  # for its way to read the head
         self.method.net = self.net
         self.by_head, self.temperature = state.reading == "head", state.calibration.temperature
@@ -97,7 +97,7 @@ def _told(learner: Learner) -> dict[str, str]:
     return {
         "classes": json.dumps(learner.classes),
         "input": "RGB, uint8, images x height x width x 3, any height and width, turned by EXIF; all else is inside",
-        "threshold": repr(learner.whole().state.calibration.threshold),
+        "threshold": repr(learner.require_bundle().state.calibration.threshold),
     }
 
 

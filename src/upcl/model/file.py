@@ -24,7 +24,7 @@ from upcl.core.files import partial_name
 from upcl.core.types import Samples
 from upcl.data.io.images import encode_png
 
-from .bundle import Bundle, ModelSpec, State, Step
+from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
 from .calibration import Calibration
 
 FORMAT, VERSION = "upcl-model", 2
@@ -59,7 +59,7 @@ class _StoredState:
 
 
 _SPEC = TypeAdapter(ModelSpec)
-_HISTORY = TypeAdapter(tuple[Step, ...])
+_HISTORY = TypeAdapter(tuple[HistoryEntry, ...])
 _STATES = TypeAdapter(dict[NonNegativeInt, _StoredState])
 
 
@@ -180,7 +180,7 @@ def _upgrade(manifest: dict[str, Any]) -> None:
     manifest["version"] = VERSION
 
 
-def _state(file: zipfile.ZipFile, number: int, about: _StoredState, spec: ModelSpec) -> State:
+def _state(file: zipfile.ZipFile, number: int, about: _StoredState, spec: ModelSpec) -> ModelState:
     content = file.read(f"weights/{number}.safetensors")
     if hashlib.sha256(content).hexdigest() != about.weights_sha256:
         raise ValueError("the weights do not match their digest")
@@ -192,7 +192,7 @@ def _state(file: zipfile.ZipFile, number: int, about: _StoredState, spec: ModelS
         raise ValueError("it knows no class")
     if about.calibration.temperature <= 0 or not all(map(math.isfinite, astuple(about.calibration))):
         raise ValueError("its calibration is none")
-    return State(
+    return ModelState(
         weights=weights,
         growth=about.growth,
         classes=about.classes,

@@ -17,7 +17,7 @@ class NothingNewError(UserError):
 
 
 @dataclass(frozen=True, eq=False)
-class Lot:
+class NewImages:
     """uint8 images (N x C x size x size) to learn from and images that are held out, with a name for each."""
 
     train: Tensor
@@ -26,10 +26,10 @@ class Lot:
     held_names: Sequence[str]
 
 
-def _known_otherwise(lot: Lot, known: dict[str, str]) -> Iterator[str]:
+def conflicting_labels(lot: NewImages, known: dict[str, str]) -> Iterator[str]:
     """Images that the model has under the name of another class."""
     every = zip((*lot.train_names, *lot.held_names), (*lot.train, *lot.held), strict=True)
-    pairs = Counter((name, known.get(digest_of(image), name)) for name, image in every)
+    pairs = Counter((name, known.get(image_digest(image), name)) for name, image in every)
     for (name, other), num in pairs.items():
         if name != other:
             yield (
@@ -38,6 +38,6 @@ def _known_otherwise(lot: Lot, known: dict[str, str]) -> Iterator[str]:
             )
 
 
-def digest_of(image: Tensor) -> str:
+def image_digest(image: Tensor) -> str:
     """Short: it tells the images of one model apart, and is no secret."""
     return hashlib.sha256(image.numpy().tobytes()).hexdigest()[:16]

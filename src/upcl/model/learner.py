@@ -14,21 +14,21 @@ import numpy as np
 from filelock import FileLock, Timeout
 from torch import Tensor
 
-from upcl.core.errors import UserError, unknown
-from upcl.core.seeding import isolated
+from upcl.core.errors import UserError, unknown_choice
+from upcl.core.seeding import preserve_rng_state
 from upcl.data.io.images import decode_now
-from upcl.data.io.scan import ImageFile, examine, readable
+from upcl.data.io.scan import ImageFile, printable_path, scan_folder
 from upcl.data.loaders.folder import hold_out
 from upcl.methods import Method
-from upcl.training.environment import choose_device
+from upcl.training.environment import select_device
 
-from .bundle import Bundle, State, Step
-from .evaluation import judge
+from .bundle import Bundle, HistoryEntry, ModelState
+from .evaluation import evaluate_held_out
 from .file import ModelFileError, load, save
-from .intake import Lot
-from .predictor import Answer, Reader
-from .spec import LARGEST_OWN, Asked, is_file, make_method, restore, weights_of
-from .update import Growth, Watch, now
+from .intake import NewImages
+from .predictor import Prediction, Predictor
+from .spec import LARGEST_OWN, LearnOptions, copy_weights, is_weights_file, make_method, restore
+from .update import EpochCallback, ModelUpdate, now
 
 HELD_OUT = 20  # percent of each class's images
 PRETRAINED_SIZE = 224  # pixels that pretrained networks are used to
@@ -42,10 +42,10 @@ class Learner:
     """
 
     def __init__(self, path: str | Path, *, device: str = "auto") -> None:
-        self.path, self.device = Path(path), choose_device(device)
+        self.path, self.device = Path(path), select_device(device)
         self.bundle: Bundle | None = load(self.path) if self.path.exists() else None
         self.notes: list[str] = []  # on the last folder
-        self._reader: Reader | None = None
+        self._reader: Predictor | None = None
         self._stamp = _stamp(self.path)
 
     @contextmanager
@@ -71,7 +71,7 @@ class Learner:
         """The names that it knows, in the order they were learned."""
         return [name for name in self.bundle.state.classes if name is not None] if self.bundle else []
 
-    def whole(self) -> Bundle:
+    def require_bundle(self) -> Bundle:
         if self.bundle is None:
             beside = sorted(path.name for path in self.path.parent.glob("*.upcl"))
             near = difflib.get_close_matches(self.path.name, beside, n=1)
@@ -82,19 +82,19 @@ class Learner:
     # learning
 
     def learn(
-        self, folder: str | Path, asked: Asked | None = None, watch: Watch | None = None, **wishes: Any
+        self, folder: str | Path, asked: LearnOptions | None = None, watch: EpochCallback | None = None, **wishes: Any
     ) -> Learner:
         """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done.
 
-        Wishes are fields of `Asked`: `learn("birds", epochs=10, memory="50/class")`.
+        Wishes are fields of `LearnOptions`: `learn("birds", epochs=10, memory="50/class")`.
         """
-        asked = dataclasses.replace(asked or Asked(), **wishes)
-        health, good = examine(Path(folder))
+        asked = dataclasses.replace(asked or LearnOptions(), **wishes)
+        health, good = scan_folder(Path(folder))
         self.notes = list(health.notes())
         train_files, held_files = _split(good)
         if not train_files:
-            path, reason = health.broken[0] if health.broken else (readable(folder), "it has none to learn from")
-            raise UserError(f"no image to learn from in {readable(folder)} can be read, such as {path}: {reason}")
+            path, reason = health.broken[0] if health.broken else (printable_path(folder), "it has none to learn from")
+            raise UserError(f"no image to learn from in {printable_path(folder)} can be read, such as {path}: {reason}")
         if strange := sorted({f.label for f in held_files} - {f.label for f in train_files} - set(self.classes)):
             self.notes.append(f"classes of the test part without images to learn from were left out: {strange[0]}, ...")
         with self._changing():
@@ -104,16 +104,16 @@ class Learner:
                 for files in (train_files, held_files)
             )
             names = [file.label for file in train_files], [file.label for file in held_files]
-            return self._grow(Lot(train, names[0], held, names[1]), asked, watch)
+            return self._grow(NewImages(train, names[0], held, names[1]), asked, watch)
 
-    def learn_lot(self, lot: Lot, asked: Asked) -> Learner:
+    def learn_images(self, lot: NewImages, asked: LearnOptions) -> Learner:
         """The same with images in memory."""
         with self._changing():
             return self._grow(lot, asked, None)
 
-    def _grow(self, lot: Lot, asked: Asked, watch: Watch | None) -> Learner:
-        with isolated():
-            growth = Growth(self.path, self.bundle, lot, asked, self.device)
+    def _grow(self, lot: NewImages, asked: LearnOptions, watch: EpochCallback | None) -> Learner:
+        with preserve_rng_state():
+            growth = ModelUpdate(self.path, self.bundle, lot, asked, self.device)
             self.notes += growth.notes
             self.bundle = growth.learn(watch)
         self._reader = None
@@ -121,7 +121,7 @@ class Learner:
         shutil.rmtree(growth.work, ignore_errors=True)
         return self
 
-    def _shape(self, asked: Asked, good: Sequence[ImageFile]) -> tuple[int, int]:
+    def _shape(self, asked: LearnOptions, good: Sequence[ImageFile]) -> tuple[int, int]:
         if self.bundle:
             if asked.size not in (None, self.bundle.spec.size):
                 raise UserError(f"{self.path} was made with images of {self.bundle.spec.size} pixels; leave --size out")
@@ -129,37 +129,37 @@ class Learner:
         sizes = {(file.width, file.height) for file in good}
         own = next(iter(sizes)) if len(sizes) == 1 else (0, 1)
         size = own[0] if own[0] == own[1] and own[0] <= LARGEST_OWN else LARGEST_OWN
-        if is_file(asked.backbone):
+        if is_weights_file(asked.backbone):
             return asked.size or PRETRAINED_SIZE, 3
         return asked.size or size, 1 if all(file.grey for file in good) else 3
 
     # looking
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> Predictor:
         """The model with its weights in, ready to be asked."""
         if self._reader is None:
-            state = self.whole().state
-            self._reader = Reader(self.restored(state), state)
+            state = self.require_bundle().state
+            self._reader = Predictor(self.restored(state), state)
         return self._reader
 
-    def restored(self, state: State) -> Method[Any]:
+    def restored(self, state: ModelState) -> Method[Any]:
         """The method as a state of this model has it."""
         try:
-            with isolated():
-                method = make_method(self.whole().spec, len(state.classes), self.device)
+            with preserve_rng_state():
+                method = make_method(self.require_bundle().spec, len(state.classes), self.device)
                 restore(method, state)
         except (RuntimeError, KeyError, TypeError, ValueError, UserError) as error:
             raise ModelFileError(f"{self.path} is damaged, its weights do not fit its network: {error}") from None
         return method
 
-    def answers(self, images: Tensor, top: int = 5) -> list[Answer]:
+    def answers(self, images: Tensor, top: int = 5) -> list[Prediction]:
         """What uint8 images (N x C x size x size) show."""
         return self.reader.answers(self.reader.look(images), top) if len(images) else []
 
     def predict(self, images: str | Path | Sequence[str | Path]) -> np.ndarray:
         """A name for each image file; `none of these` for what is unlike anything learned."""
-        spec = self.whole().spec
+        spec = self.require_bundle().spec
         paths = [images] if isinstance(images, str | Path) else images
         decoded = decode_now([Path(path) for path in paths], spec.size, spec.channels, "images")
         return np.array([answer.name for answer in self.answers(decoded)])
@@ -169,7 +169,7 @@ class Learner:
     def rollback(self, step: int) -> Learner:
         """Return to the state after an earlier step; what came later is gone from the file."""
         with self._changing():
-            bundle = self.whole()
+            bundle = self.require_bundle()
             if step not in bundle.states:
                 kept = ", ".join(map(str, sorted(bundle.states)))
                 raise UserError(f"step {step} is not kept in {self.path}: choose from {kept}")
@@ -184,9 +184,9 @@ class Learner:
         return self
 
     def _forget(self, name: str) -> None:
-        bundle, state = self.whole(), self.whole().state
+        bundle, state = self.require_bundle(), self.require_bundle().state
         if name not in self.classes:
-            raise unknown(f"class of {self.path.name}", name, self.classes)
+            raise unknown_choice(f"class of {self.path.name}", name, self.classes)
         if len(self.classes) == 1:
             raise UserError(f"'{name}' is the only class: remove the file instead")
         label = state.classes.index(name)
@@ -200,10 +200,10 @@ class Learner:
         history = tuple(_unnamed(step, name) for step in bundle.history)
         method = self.restored(kept)
         method.net.head.forget(label)
-        kept = dataclasses.replace(kept, weights=weights_of(method))
-        found = judge(method, kept)
+        kept = dataclasses.replace(kept, weights=copy_weights(method))
+        found = evaluate_held_out(method, kept)
         kept = dataclasses.replace(kept, reading=found.reading, calibration=found.calibration)
-        step = Step(when=now(), accuracy=found.accuracy, by_class=found.by_class, note="a class was removed")
+        step = HistoryEntry(when=now(), accuracy=found.accuracy, by_class=found.by_class, note="a class was removed")
         self.bundle = Bundle(bundle.spec, (*history, step), {len(history): kept})
         self._reader = None
         save(self.bundle, self.path)
@@ -218,7 +218,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return about.st_ino, about.st_size, about.st_mtime_ns
 
 
-def _unnamed(step: Step, name: str) -> Step:
+def _unnamed(step: HistoryEntry, name: str) -> HistoryEntry:
     hidden = "(removed)"
     return dataclasses.replace(
         step,

@@ -20,10 +20,10 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 from upcl.data.io.images import SUFFIXES, BrokenImageError, read_square
-from upcl.data.io.scan import printable, readable
+from upcl.data.io.scan import printable, printable_path
 
 from .learner import Learner
-from .predictor import Answer
+from .predictor import Prediction
 
 BATCH = 64
 SIGNATURES = (b"\xff\xd8", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
@@ -34,12 +34,12 @@ class Named:
     """A file and what it shows, or why it could not be read."""
 
     source: Source
-    answer: Answer | None
+    answer: Prediction | None
     error: str = ""
 
     @property
     def name(self) -> str:
-        return "-" if isinstance(self.source, bytes) else readable(self.source)
+        return "-" if isinstance(self.source, bytes) else printable_path(self.source)
 
 
 Source = Path | bytes
@@ -59,7 +59,7 @@ def list_images(paths: Sequence[Path], stdin: BinaryIO) -> list[Source]:
         elif path.is_dir():
             inside = sorted(p for p in path.rglob("[!.]*") if p.suffix.lower() in SUFFIXES and p.is_file())
             if not inside:
-                raise UserError(f"{readable(path)} holds no images ({', '.join(sorted(SUFFIXES))})")
+                raise UserError(f"{printable_path(path)} holds no images ({', '.join(sorted(SUFFIXES))})")
             found += inside
         else:
             found.append(path)
@@ -72,7 +72,7 @@ def is_image(content: bytes) -> bool:
 
 
 def predictions(learner: Learner, sources: Iterable[Source], top: int) -> Iterator[Named]:
-    spec = learner.whole().spec
+    spec = learner.require_bundle().spec
     for some in _batched(sources, BATCH):
         squares: list[Tensor | str] = []
         for source in some:

@@ -13,14 +13,14 @@ from upcl.core.memory import class_means
 from upcl.core.types import Samples
 from upcl.methods import Method
 
-from .bundle import State
+from .bundle import ModelState
 from .calibration import confidence
 
-NOTHING = "none of these"
+NONE_OF_THESE = "none of these"
 
 
 @dataclass(frozen=True)
-class Answer:
+class Prediction:
     """What an image shows: names with confidence, the likeliest first, and whether it is like anything learned."""
 
     names: tuple[str, ...]
@@ -30,11 +30,11 @@ class Answer:
 
     @property
     def name(self) -> str:
-        return self.names[0] if self.known else NOTHING
+        return self.names[0] if self.known else NONE_OF_THESE
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class Predictions:
     """Images through a model's eyes.
 
     `scores` by reading (N x C) are -inf for forgotten classes; `familiarity` (N) is the largest cosine to a class's
@@ -46,11 +46,11 @@ class Seen:
     familiarity: Tensor
 
 
-class Reader:
+class Predictor:
     """A model ready to be asked: its method with the weights in, and where its exemplars lie."""
 
     @torch.no_grad()
-    def __init__(self, method: Method[Any], state: State) -> None:
+    def __init__(self, method: Method[Any], state: ModelState) -> None:
         self.method, self.state = method, state
         device, labels = method.setting.device, state.exemplars.labels
         features = method.extract(state.exemplars)
@@ -60,27 +60,27 @@ class Reader:
         self.missing = self.gone | (self.means.norm(dim=1) == 0)  # classes without exemplars
 
     @torch.no_grad()
-    def look(self, images: Tensor) -> Seen:
+    def look(self, images: Tensor) -> Predictions:
         """At uint8 images (N x C x size x size)."""
         features = self.method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))
         unit = F.normalize(features)
         cosines = (unit @ self.means.T).masked_fill(self.missing, -1.0)
         scores = {"head": self.method.scores(features), "nme": cosines}
-        return Seen(
+        return Predictions(
             unit=unit.cpu(),
             scores={name: value.masked_fill(self.gone, -torch.inf).cpu() for name, value in scores.items()},
             familiarity=cosines.max(1).values.cpu(),
         )
 
-    def confidence(self, seen: Seen) -> Tensor:
+    def confidence(self, seen: Predictions) -> Tensor:
         """Calibrated, by the reading that did better on held-out images (N x C)."""
         return confidence(seen.scores[self.state.reading], self.state.calibration.temperature)
 
-    def answers(self, seen: Seen, top: int) -> list[Answer]:
+    def answers(self, seen: Predictions, top: int) -> list[Prediction]:
         classes, calibration = self.state.classes, self.state.calibration
         values, places = self.confidence(seen).topk(min(top, int((~self.gone).sum())), 1)
         return [
-            Answer(
+            Prediction(
                 names=tuple(str(classes[k]) for k in row.tolist()),
                 confidence=tuple(value.tolist()),
                 familiarity=float(near),

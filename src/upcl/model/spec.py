@@ -24,19 +24,19 @@ from upcl.methods import Method, Setting
 from upcl.methods.registry import find_method, method_options
 from upcl.nets.pretrained import backbone_of, read_weights
 
-from .bundle import Arrays, ModelSpec, State
+from .bundle import Arrays, ModelSpec, ModelState
 
 EPOCHS = 30
 MEMORY = "20/class"
 PROJECTOR = 256  # dimensions, where the backbone stands still
-MOST_LOST = 20.0  # points that old classes may lose in one step
+MAX_FORGETTING = 20.0  # points that old classes may lose in one step
 PRETRAINED_LR = 0.01  # gentler than from the beginning
 MEASURED = 2000  # images, for mean and deviation
 LARGEST_OWN = 64  # pixels that images are brought to where nothing else is said
 
 
 @dataclass(frozen=True)
-class Asked:
+class LearnOptions:
     """What can be said when a model is made or grows; None leaves it as it is, or to the defaults."""
 
     method: str | None = None
@@ -46,24 +46,24 @@ class Asked:
     size: int | None = None
     frozen: bool = False
     epochs: int = EPOCHS
-    most_lost: float | None = MOST_LOST
+    max_forgetting: float | None = MAX_FORGETTING
     arrays: Arrays | None = None
 
 
-def is_file(backbone: str | None) -> bool:
+def is_weights_file(backbone: str | None) -> bool:
     """Whether a backbone is asked for by a file of weights, not by its name."""
     return backbone is not None and (
         "/" in backbone or Path(backbone).suffix in (".safetensors", ".pt", ".pth", ".bin")
     )
 
 
-def spec_of(asked: Asked, train: Tensor, path: Path, made: ModelSpec | None) -> ModelSpec:
+def resolve_spec(asked: LearnOptions, train: Tensor, path: Path, made: ModelSpec | None) -> ModelSpec:
     """What a model is made with: as asked, else by default; what was made already stays, but for memory and frozen."""
     options = split_options(asked.options)["method"]
     if asked.memory and not Budget.parse(asked.memory).slots(1, train[0].numel()):
         raise UserError(f"--memory {asked.memory} keeps no image, so old classes would be forgotten: say {MEMORY}")
     if made:
-        method = method_of(made.method)
+        method = find_package_method(made.method)
         checked = check(method, options, f"option of {method.name}")
         wanted = {**checked, "method": asked.method, "backbone": asked.backbone}
         has = {**made.options, "method": made.method, "backbone": made.backbone}
@@ -72,11 +72,11 @@ def spec_of(asked: Asked, train: Tensor, path: Path, made: ModelSpec | None) -> 
                 raise UserError(f"{path} was made with {name} {has[name]}: that cannot change")
         return dataclasses.replace(made, memory=asked.memory or made.memory, frozen=made.frozen or asked.frozen)
     name = asked.method or "upcl"
-    method = method_of(name)
+    method = find_package_method(name)
     if asked.frozen and "projector" in fields_of(method):
         options = {"projector": PROJECTOR, **options}  # else nothing but fixed prototypes would follow the backbone
     options = method_options(name, method, options)
-    if method(**options).needs_total:
+    if method(**options).needs_num_classes:
         raise UserError(
             f"{method.title} with these options must know the number of classes in advance, so it cannot grow from "
             "folders: choose upcl, icarl, wa, ..."
@@ -84,7 +84,7 @@ def spec_of(asked: Asked, train: Tensor, path: Path, made: ModelSpec | None) -> 
     mean, std = statistics(train[:: max(1, len(train) // MEASURED)].split(64))
     backbone = asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7")
     pretrained = ""
-    if is_file(asked.backbone):
+    if is_weights_file(asked.backbone):
         pretrained = str(asked.backbone)
         backbone = backbone_of(read_weights(Path(pretrained)), Path(pretrained))
         mean, std = IMAGENET_MEAN, IMAGENET_STD  # what such weights were learned with
@@ -103,12 +103,12 @@ def spec_of(asked: Asked, train: Tensor, path: Path, made: ModelSpec | None) -> 
     )
 
 
-def transform_of(spec: ModelSpec) -> Transform:
+def make_transform(spec: ModelSpec) -> Transform:
     crop = PadCrop(max(1, spec.size // 8)) if spec.size <= 32 else RandomResizedCrop(spec.size, scale=SCALE)
     return Transform(spec.mean, spec.std, (crop, Flip(0.5)))
 
 
-def method_of(name: str) -> type[Method[Any]]:
+def find_package_method(name: str) -> type[Method[Any]]:
     """A method of this package. A file that comes from elsewhere must not name code to run."""
     if ":" in name:
         raise UserError(f"method {name}: models in files keep to the methods that `upcl methods` lists")
@@ -117,14 +117,14 @@ def method_of(name: str) -> type[Method[Any]]:
 
 def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes: Recipes | None = None) -> Method[Any]:
     """The method in the setting of this model, with a fresh network."""
-    found = method_of(spec.method)
+    found = find_package_method(spec.method)
     method: Method[Any] = found(**method_options(spec.method, found, spec.options))
     quick = RECIPES["quick"]
     assert quick
     setting = Setting(
         backbone=spec.backbone,
         channels=spec.channels,
-        transform=transform_of(spec),
+        transform=make_transform(spec),
         recipes=recipes or quick,
         budget=Budget.parse(spec.memory),
         selection="herding",
@@ -137,11 +137,11 @@ def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes
     return method
 
 
-def restore(method: Method[Any], state: State) -> None:
+def restore(method: Method[Any], state: ModelState) -> None:
     memory = {"inputs": state.exemplars.inputs, "labels": state.exemplars.labels}
     method.restore({"growth": list(state.growth), "net": state.weights, "memory": memory})
     method.net.eval()
 
 
-def weights_of(method: Method[Any]) -> dict[str, Tensor]:
+def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
     return {name: value.detach().cpu().clone() for name, value in method.net.state_dict().items()}

@@ -20,22 +20,22 @@ from upcl.core.recipes import RECIPES, changed_recipes, split_options
 from upcl.core.types import Samples, Task
 from upcl.methods import Method
 from upcl.nets.pretrained import load_pretrained, read_weights
-from upcl.training.engine import EpochEnd
+from upcl.training.engine import EpochResult
 from upcl.training.environment import environment
 from upcl.training.run_folder import RunFolder
-from upcl.training.task_trainer import Lessons
+from upcl.training.task_trainer import TaskTrainer
 
-from .bundle import Bundle, State, Step
+from .bundle import Bundle, HistoryEntry, ModelState
 from .calibration import calibrate
-from .evaluation import judge
-from .intake import Lot, NothingNewError, _known_otherwise, digest_of
-from .spec import PRETRAINED_LR, Asked, make_method, restore, spec_of, weights_of
+from .evaluation import evaluate_held_out
+from .intake import NewImages, NothingNewError, conflicting_labels, image_digest
+from .spec import PRETRAINED_LR, LearnOptions, copy_weights, make_method, resolve_spec, restore
 
 KEPT_HELD_OUT = 20  # images of each class
 
 
 @dataclass(frozen=True)
-class StepIdentity:
+class UpdateIdentity:
     """One step of a model: the same model, images and wishes make the same step, which can go on where it stopped."""
 
     content: dict[str, Any]
@@ -48,19 +48,21 @@ class StepIdentity:
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
 
-Watch = Callable[[EpochEnd], None]
+EpochCallback = Callable[[EpochResult], None]
 
 
 def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-class Growth:
+class ModelUpdate:
     """One step of a model: what comes in, and what the model becomes."""
 
-    def __init__(self, path: Path, bundle: Bundle | None, lot: Lot, asked: Asked, device: torch.device) -> None:
+    def __init__(
+        self, path: Path, bundle: Bundle | None, lot: NewImages, asked: LearnOptions, device: torch.device
+    ) -> None:
         self.asked, self.device = asked, device
-        self.spec = spec = spec_of(asked, lot.train, path, bundle.spec if bundle else None)
+        self.spec = spec = resolve_spec(asked, lot.train, path, bundle.spec if bundle else None)
         self.bundle = bundle or Bundle(spec, (), {})
         self.before = bundle.state if bundle else None
         self.work = path.with_name(path.name + ".work")
@@ -72,28 +74,30 @@ class Growth:
         self.recipes = changed_recipes(quick, asked.epochs, split_options(options))
         self._take(lot)
 
-    def _take(self, lot: Lot) -> None:
+    def _take(self, lot: NewImages) -> None:
         """Sort images into new classes, more of old ones, and held out; leave out what the model has already."""
         old = list(self.before.classes) if self.before else []
         self.trained = dict(self.before.trained) if self.before else {}
         known = {digest: name for name, digests in self.trained.items() for digest in digests}
         for part in (self.before.exemplars, self.before.held_out) if self.before else ():
-            known |= {digest_of(x): str(old[k]) for x, k in zip(part.inputs, part.labels.tolist(), strict=True)}
-        self.notes = list(_known_otherwise(lot, known))
-        unseen = {name for name, image in zip(lot.train_names, lot.train, strict=True) if digest_of(image) not in known}
+            known |= {image_digest(x): str(old[k]) for x, k in zip(part.inputs, part.labels.tolist(), strict=True)}
+        self.notes = list(conflicting_labels(lot, known))
+        unseen = {
+            name for name, image in zip(lot.train_names, lot.train, strict=True) if image_digest(image) not in known
+        }
         new = sorted(unseen.difference(old))
         self.classes: list[str | None] = [*old, *new]
         number = {name: k for k, name in enumerate(self.classes) if name is not None}
 
         def chosen(images: Tensor, names: Sequence[str]) -> Samples:
-            keep = [k for k, name in enumerate(names) if name in number and digest_of(images[k]) not in known]
+            keep = [k for k, name in enumerate(names) if name in number and image_digest(images[k]) not in known]
             index = torch.tensor(keep, dtype=torch.int64)
             return Samples(images[index], torch.tensor([number[names[k]] for k in keep], dtype=torch.int64))
 
         every = chosen(lot.train, lot.train_names)
         self.fresh, self.extra = every[every.labels >= len(old)], every[every.labels < len(old)]
         for name, k in number.items():
-            more = tuple(digest_of(image) for image in every.inputs[every.labels == k])
+            more = tuple(image_digest(image) for image in every.inputs[every.labels == k])
             self.trained[name] = (*self.trained.get(name, ()), *more)
             known |= dict.fromkeys(more, name)
         self.held = chosen(lot.held, lot.held_names)
@@ -103,8 +107,8 @@ class Growth:
                 "; ".join(["the model has every one of these images already: nothing to learn", *self.notes])
             )
 
-    def learn(self, watch: Watch | None) -> Bundle:
-        """Train, judge, guard; the bundle with the new step."""
+    def learn(self, watch: EpochCallback | None) -> Bundle:
+        """Train, evaluate_held_out, guard; the bundle with the new step."""
         method = make_method(self.spec, len(self.classes), self.device, self.recipes)
         if self.before:
             restore(method, self.before)
@@ -112,16 +116,16 @@ class Growth:
             path = Path(self.spec.pretrained)
             load_pretrained(method.net.backbone, self.spec.backbone, read_weights(path), path)
         seconds = self._train(method, watch) if self.num_new else 0.0
-        kept = {digest_of(image) for image in method.memory.samples.inputs}
-        left = torch.tensor([digest_of(image) not in kept for image in self.extra.inputs], dtype=torch.bool)
+        kept = {image_digest(image) for image in method.memory.samples.inputs}
+        left = torch.tensor([image_digest(image) not in kept for image in self.extra.inputs], dtype=torch.bool)
         if bool(left.any()):
             method.memory.refresh(self.extra[left], len(self.classes), method.extract)
         state = self._state(method)
-        found = judge(method, state)
+        found = evaluate_held_out(method, state)
         state = dataclasses.replace(state, reading=found.reading, calibration=found.calibration)
         self._guard(found.by_class)
         more = {str(self.classes[k]): int(n) for k, n in enumerate(self.extra.counts(len(self.classes))) if n}
-        step = Step(
+        step = HistoryEntry(
             when=now(),
             added=tuple(str(name) for name in self.classes[self.num_old :]),
             extra=more,
@@ -133,9 +137,9 @@ class Growth:
         )
         return dataclasses.replace(self.bundle, spec=self.spec).grown(step, state)
 
-    def _train(self, method: Method[Any], watch: Watch | None) -> float:
+    def _train(self, method: Method[Any], watch: EpochCallback | None) -> float:
         weights = self.before.weights if self.before else {}
-        identity = StepIdentity(
+        identity = UpdateIdentity(
             {
                 "model": len(self.bundle.history),
                 "spec": dataclasses.asdict(self.spec),
@@ -152,26 +156,26 @@ class Growth:
         task = Task(index, self.num_old, self.num_new, self.fresh)
         with RunFolder(self.work, identity, resume=True, save_seconds=15) as folder:
 
-            def tell(_task: Task, _stage: str, end: EpochEnd) -> None:
+            def tell(_task: Task, _stage: str, end: EpochResult) -> None:
                 if watch:
                     watch(end)
 
             around = environment(self.device)
             still = [method.net.backbone] if self.spec.frozen else []
-            return Lessons(method, folder, self.spec.seed, around, tell, still=still).learn(task)
+            return TaskTrainer(method, folder, self.spec.seed, around, tell, still=still).learn(task)
 
     def _note(self, method: Method[Any]) -> str:
         if not self.num_new:
             return "no new class: exemplars were chosen anew, the weights stayed"
         return "" if method.uses_memory else f"{method.title} keeps no images: it never says 'none of these'"
 
-    def _state(self, method: Method[Any]) -> State:
+    def _state(self, method: Method[Any]) -> ModelState:
         before = self.before.held_out if self.before else self.held[:0]
         held = before + self.held
         rows = [(held.labels == k).nonzero()[:KEPT_HELD_OUT, 0] for k in range(len(self.classes))]
         saved = method.state()
-        return State(
-            weights=weights_of(method),
+        return ModelState(
+            weights=copy_weights(method),
             growth=tuple(saved["growth"]),
             classes=tuple(self.classes),
             exemplars=Samples(saved["memory"]["inputs"].cpu(), saved["memory"]["labels"].cpu()),
@@ -183,18 +187,18 @@ class Growth:
 
     def _guard(self, by_class: dict[str, float | None]) -> None:
         """Refuse a step after which old classes lost too much, unless told otherwise."""
-        if not self.bundle.history or self.asked.most_lost is None:
+        if not self.bundle.history or self.asked.max_forgetting is None:
             return
         before = self.bundle.history[-1].by_class
         pairs = {n: (b, by_class[n]) for n, b in before.items() if b is not None and by_class.get(n) is not None}
         lost = {name: was - now for name, (was, now) in pairs.items() if now is not None}
         mean = sum(lost.values()) / len(lost) if lost else 0.0
-        if mean > self.asked.most_lost:
+        if mean > self.asked.max_forgetting:
             worst = sorted(lost, key=lambda name: -lost[name])[:5]
             told = ", ".join(f"{name} {lost[name]:.0f}" for name in worst)
             raise UserError(
                 f"old classes would lose {mean:.0f} points on average (most: {told}), more than --most-lost "
-                f"{self.asked.most_lost:g}: the model was left as it is. Try more --memory, more --epochs, or "
+                f"{self.asked.max_forgetting:g}: the model was left as it is. Try more --memory, more --epochs, or "
                 "--most-lost 100 to take it nevertheless"
             )
 

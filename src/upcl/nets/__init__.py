@@ -1,9 +1,9 @@
 """Backbones, growing heads, the network that joins them, and the frozen teacher."""
 
-from .backbones import BACKBONES, Backbone, Features, make_backbone
+from .backbones import BACKBONES, Backbone, FeatureExtractor, make_backbone
 from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead, PrototypeHead
-from .network import Execution, Network, Precision, frozen
-from .slimmable import ScrollBackbone
+from .network import Execution, Network, Precision, frozen_copy
+from .slimmable import SlimmableBackbone
 
 __all__ = [
     "BACKBONES",
@@ -11,14 +11,14 @@ __all__ = [
     "CorrectedHead",
     "CosineHead",
     "Execution",
-    "Features",
+    "FeatureExtractor",
     "Head",
     "LinearHead",
     "MeansHead",
     "Network",
     "Precision",
     "PrototypeHead",
-    "ScrollBackbone",
-    "frozen",
+    "SlimmableBackbone",
+    "frozen_copy",
     "make_backbone",
 ]

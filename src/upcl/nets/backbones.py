@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from upcl.core.errors import unknown
+from upcl.core.errors import unknown_choice
 
 Stem = Literal["3x3", "7x7"]
 Shortcut = Literal["conv", "pad"]
@@ -121,7 +121,7 @@ BACKBONES: dict[str, Shape] = {
 }
 
 
-class Features(nn.Module, ABC):
+class FeatureExtractor(nn.Module, ABC):
     """What a network calls its backbone: images to pooled feature vectors of `dim` numbers."""
 
     dim: int
@@ -130,7 +130,7 @@ class Features(nn.Module, ABC):
     def forward(self, images: Tensor) -> Tensor: ...
 
 
-class Backbone(Features):
+class Backbone(FeatureExtractor):
     """A stem, stages of residual blocks that halve the map and widen it, and a global average."""
 
     def __init__(self, shape: Shape, channels: int, last_relu: bool) -> None:
@@ -155,5 +155,5 @@ class Backbone(Features):
 def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Backbone:
     """A freshly initialised backbone by name."""
     if name not in BACKBONES:
-        raise unknown("backbone", name, BACKBONES)
+        raise unknown_choice("backbone", name, BACKBONES)
     return Backbone(BACKBONES[name], channels, last_relu)

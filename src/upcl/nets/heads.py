@@ -41,7 +41,7 @@ class Head(nn.Module, ABC):
     def forget(self, label: int) -> None:
         """Take out what was learned from the images of one class; its place stays."""
 
-    def watched(self, num_old: int) -> dict[str, Any]:  # noqa: ARG002
+    def diagnostics(self, num_old: int) -> dict[str, Any]:  # noqa: ARG002
         """Plain values worth a look after each epoch, for the run's events."""
         return {}
 
@@ -200,7 +200,7 @@ class PrototypeHead(Head):
         self.centroids[label] = 0
 
     @torch.no_grad()
-    def watched(self, num_old: int) -> dict[str, Any]:
+    def diagnostics(self, num_old: int) -> dict[str, Any]:
         """Which prototype each new class owns, and how near their centroids are on the average (cosine)."""
         near = (self.centroids * self.vectors).sum(1)[num_old:]
         return {

@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from .backbones import ConvNorm, Features
+from .backbones import ConvNorm, FeatureExtractor
 from .heads import Head
 
 HeadT = TypeVar("HeadT", bound=Head)
@@ -30,7 +30,7 @@ class Network(nn.Module, Generic[HeadT]):
 
     head: HeadT
 
-    def __init__(self, backbone: Features, head: HeadT, projector: nn.Module | None = None) -> None:
+    def __init__(self, backbone: FeatureExtractor, head: HeadT, projector: nn.Module | None = None) -> None:
         super().__init__()
         self.backbone = backbone
         self.head = head
@@ -77,7 +77,7 @@ class Network(nn.Module, Generic[HeadT]):
             self.grow(num_new)
 
 
-def frozen(net: Network[HeadT]) -> Network[HeadT]:
+def frozen_copy(net: Network[HeadT]) -> Network[HeadT]:
     """A copy without gradient, in evaluation mode, its batch norms folded into the convolutions."""
     copied = copy.deepcopy(net).eval().requires_grad_(False)
     for module in copied.modules():

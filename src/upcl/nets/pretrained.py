@@ -12,7 +12,7 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 
-from .backbones import BACKBONES, Features, Shape
+from .backbones import BACKBONES, FeatureExtractor, Shape
 
 WRAPPERS = ("module.", "model.", "backbone.", "encoder.", "state_dict.")
 PARTS = {"1": "first", "2": "second", "3": "third"}
@@ -86,7 +86,7 @@ def _place(stage: str, block: str, shape: Shape) -> int:
     return sum(shape.stages()[: int(stage) - 1]) + int(block)
 
 
-def load_pretrained(backbone: Features, name: str, weights: Mapping[str, Tensor], path: Path) -> None:
+def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str, Tensor], path: Path) -> None:
     """Fill a backbone; whatever is missing, left over or of another shape is named."""
     own = {key: value for key, value in backbone.state_dict().items() if not key.endswith("num_batches_tracked")}
     given = {

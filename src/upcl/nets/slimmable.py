@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from upcl.core.errors import UserError
 
-from .backbones import Features, Shape
+from .backbones import FeatureExtractor, Shape
 
 
 class Roll:
@@ -93,8 +93,8 @@ class SlimBlock(nn.Module):
         return F.relu(self.second(F.relu(self.first(maps))) + self.shortcut(maps))
 
 
-class ScrollBackbone(Features):
-    """Features at any width, in the order of the stored channels: zero where a channel is not in use."""
+class SlimmableBackbone(FeatureExtractor):
+    """FeatureExtractor at any width, in the order of the stored channels: zero where a channel is not in use."""
 
     def __init__(self, shape: Shape, channels: int, num_groups: int) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class ScrollBackbone(Features):
         return self.roll.put(used, used.new_zeros(self.dim, used.shape[1])).T
 
     def at_width(self, images: Tensor, width: int) -> Tensor:
-        """Features of the sub-network of the first `width` groups."""
+        """FeatureExtractor of the sub-network of the first `width` groups."""
         self.roll.width = width
         try:
             return self(images)  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import yaml
 from annotated_types import Ge, Lt
 
-from upcl.core.errors import UserError, unknown
+from upcl.core.errors import UserError, unknown_choice
 from upcl.core.memory import Budget, Selection, Sharing
 from upcl.core.options import Count, Fraction, Natural, check, option
 from upcl.core.recipes import RECIPES, Recipes, changed_recipes, split_options
@@ -112,11 +112,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfig:
     """Fill in what the data set, the method and the protocol decide; check everything before anything runs."""
     if request.protocol not in PROTOCOLS:
-        raise unknown("protocol", request.protocol, PROTOCOLS)
+        raise unknown_choice("protocol", request.protocol, PROTOCOLS)
     choices = PROTOCOLS[request.protocol]
     backbone = dataset.backbone if request.backbone is None else request.backbone
     if backbone not in BACKBONES:
-        raise unknown("backbone", backbone, BACKBONES)
+        raise unknown_choice("backbone", backbone, BACKBONES)
     select = request.select or choices.select
     memory = dataset.memory if request.memory is None else request.memory
     tasks = dataset.tasks if request.tasks is None else request.tasks
@@ -160,7 +160,7 @@ def _validation(fraction: float | None, select: Select) -> float:
 def _recipes(request: Request, dataset: Dataset, method: MethodClass) -> Recipes:
     name = dataset.recipe if request.recipe is None else request.recipe
     if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
+        raise unknown_choice("recipe", name, RECIPES)
     return RECIPES[name] or method.recipes
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import torch
 
 from upcl.core.memory import Budget
-from upcl.core.seeding import isolated, seed_all
+from upcl.core.seeding import preserve_rng_state, seed_all
 from upcl.core.types import Stage
 from upcl.data import Dataset
 from upcl.methods.registry import find_method
 from upcl.training.engine import fit
 
 from .config import RunConfig
-from .grid import Progress, _dataset
+from .grid import GridRun, _dataset
 from .protocol import Protocol
 from .run import make_setting
 
@@ -28,14 +28,14 @@ TEACHER = 1.4  # of a step, with a teacher's forward
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CostEstimate:
     """What a run would take: seconds on this machine with all its cores, bytes on disk."""
 
     seconds: float
     disk: int
 
 
-def estimates(rows: Sequence[Progress], data_root: Path | None, device: torch.device) -> Iterator[Estimate | None]:
+def estimates(rows: Sequence[GridRun], data_root: Path | None, device: torch.device) -> Iterator[CostEstimate | None]:
     """For each run that is left, by a probe of a few steps for each method, data set and network."""
     paces: dict[tuple[str, str, str, str], tuple[float, int, Budget]] = {}
     for row in rows:
@@ -56,12 +56,12 @@ def estimates(rows: Sequence[Progress], data_root: Path | None, device: torch.de
             seconds += (len(task.train) + kept) * config.recipes.of(task).epochs * pace * with_teacher
             counts += task.train.counts(task.num_seen)[task.num_old :].tolist()
             kept = sum(budget.quotas(counts, image))
-        yield Estimate(seconds, 2 * size + kept * image)
+        yield CostEstimate(seconds, 2 * size + kept * image)
 
 
 def _probe(config: RunConfig, dataset: Dataset, device: torch.device) -> tuple[float, int, Budget]:
     """Seconds an image in the first task, bytes of the network, and the exemplars that the method keeps."""
-    with isolated():
+    with preserve_rng_state():
         method = find_method(config.method)(**config.options)
         seed_all(0)
         method.start(make_setting(config, dataset, device))
@@ -74,7 +74,7 @@ def _probe(config: RunConfig, dataset: Dataset, device: torch.device) -> tuple[f
         taken = []
         for _ in range(PROBES):
             start = time.perf_counter()
-            fit(method.net, short, transform=dataset.transform, device=device, place=(0,))
+            fit(method.net, short, transform=dataset.transform, device=device, seed_path=(0,))
             taken.append(time.perf_counter() - start)
         size = sum(value.numel() * value.element_size() for value in method.net.state_dict().values())
     return min(taken) / len(some), size, method.memory.budget

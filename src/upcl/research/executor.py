@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 
 from .config import RunConfig
-from .grid import Progress, _finished
+from .grid import GridRun, _finished
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 20.0
@@ -24,7 +24,7 @@ TIED = "UPCL_ENDS_WITH_ITS_GRID"
 
 
 @dataclass(frozen=True)
-class Place:
+class ExecutorOptions:
     """Where and how the runs of a grid are done."""
 
     out: Path
@@ -33,7 +33,7 @@ class Place:
     data_root: Path | None = None
 
 
-def run_grid(rows: Sequence[Progress], place: Place, show: Callable[[Sequence[Progress]], None]) -> None:
+def run_grid(rows: Sequence[GridRun], place: ExecutorOptions, show: Callable[[Sequence[GridRun]], None]) -> None:
     """Do what is left, `jobs` at a time. A failed run does not stop the others; Ctrl-C stops all, to go on later."""
     try:
         while any(row.status in ("waiting", "running") for row in rows):
@@ -49,7 +49,7 @@ def run_grid(rows: Sequence[Progress], place: Place, show: Callable[[Sequence[Pr
         show(rows)
 
 
-def _start(row: Progress, place: Place) -> None:
+def _start(row: GridRun, place: ExecutorOptions) -> None:
     """A process of its own with its share of the cores; its words go to a log beside its folder."""
     asked = {k: v for k, v in vars(row.job.request).items() if v is not None}
     requests, logs = place.out / "requests", place.out / "logs"
@@ -74,13 +74,13 @@ def _start(row: Progress, place: Place) -> None:
     row.status, row.started, row.begun = "running", time.monotonic(), _share(row.folder, row.config)
 
 
-def end_with_the_grid() -> None:
+def exit_with_parent() -> None:
     """In a run that a grid started: end when the grid does, however it ends. A run can be stopped at any moment."""
     if os.environ.get(TIED):
         threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
 
 
-def _look(row: Progress) -> None:
+def _look(row: GridRun) -> None:
     assert row.process and row.config
     row.seconds = time.monotonic() - row.started
     row.share = _share(row.folder, row.config)
@@ -108,7 +108,7 @@ def _share(folder: Path, config: RunConfig) -> float:
     return float((last["task"] + within) / len(config.task_sizes))
 
 
-def _stop(rows: Sequence[Progress]) -> None:
+def _stop(rows: Sequence[GridRun]) -> None:
     """Ask politely, then firmly: a run may be stopped at any moment without loss."""
     for row in rows:
         assert row.process

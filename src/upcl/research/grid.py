@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from upcl.core.errors import UpclError, UserError, unknown
+from upcl.core.errors import UpclError, UserError, unknown_choice
 from upcl.core.options import fields_of
 from upcl.data import Dataset, load_dataset
 from upcl.methods.registry import find_method
@@ -48,14 +48,14 @@ def read_grid(path: Path) -> Grid:
 def make_grid(content: Mapping[str, Any], where: str) -> Grid:
     for key in content:
         if key not in KEYS:
-            raise unknown(f"key of {where}", key, KEYS)
+            raise unknown_choice(f"key of {where}", key, KEYS)
     same, vary = content.get("same") or {}, content.get("vary") or {}
     for part, name in ((same, "same"), (vary, "vary")):
         if not isinstance(part, Mapping):
             raise UserError(f"{where}: '{name}' must hold keys and values")
         for key in part:
             if key not in fields_of(Request):
-                raise unknown(f"key of '{name}' in {where}", key, fields_of(Request))
+                raise unknown_choice(f"key of '{name}' in {where}", key, fields_of(Request))
     if wrong := [key for key, values in vary.items() if not isinstance(values, list) or not values]:
         raise UserError(f"{where}: '{wrong[0]}' under 'vary' must be a list, such as [0, 1, 2]")
     jobs = []
@@ -78,7 +78,7 @@ def _slug(key: str, value: Any) -> str:
 
 
 @dataclass
-class Progress:
+class GridRun:
     """Where one run of the grid stands. `begun` is the share that was done when it was started."""
 
     job: Job
@@ -99,7 +99,7 @@ def _dataset(spec: str, root: Path | None) -> Dataset:
     return load_dataset(spec, root)
 
 
-def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[Progress]:
+def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[GridRun]:
     """Resolve every run before any starts. What cannot be resolved has failed; what is there already is done.
 
     Folders are named by what is run: grids with one `out` share the runs that they have in common, and a changed grid
@@ -107,7 +107,7 @@ def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[Progress]:
     """
     rows = []
     for job in grid.jobs:
-        row = Progress(job, out / job.name)
+        row = GridRun(job, out / job.name)
         rows.append(row)
         try:
             row.config = resolve(job.request, _dataset(job.request.data, data_root), find_method(job.request.method))
@@ -121,7 +121,7 @@ def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[Progress]:
     return rows
 
 
-def _finished(row: Progress) -> dict[str, Any] | None:
+def _finished(row: GridRun) -> dict[str, Any] | None:
     try:
         record: dict[str, Any] = json.loads((row.folder / "record.json").read_text())
     except (OSError, ValueError):
@@ -130,7 +130,7 @@ def _finished(row: Progress) -> dict[str, Any] | None:
     return record if record.get("finished") and record["config_digest"] == row.config.digest() else None
 
 
-def seconds_left(rows: Sequence[Progress], jobs: int) -> float | None:
+def seconds_left(rows: Sequence[GridRun], jobs: int) -> float | None:
     """By the pace of this grid so far; None while nothing is known."""
     known = [row for row in rows if row.seconds and row.share > row.begun]
     spent = sum(row.seconds for row in known)
@@ -139,7 +139,7 @@ def seconds_left(rows: Sequence[Progress], jobs: int) -> float | None:
     return spent / work * left / jobs if work else None
 
 
-def _work(row: Progress) -> float:
+def _work(row: GridRun) -> float:
     assert row.config
     recipes = row.config.recipes
     return recipes.first.epochs + recipes.later.epochs * (len(row.config.task_sizes) - 1)

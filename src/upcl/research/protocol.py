@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from upcl.core.errors import UserError, unknown
+from upcl.core.errors import UserError, unknown_choice
 from upcl.core.memory import Sharing
 from upcl.core.types import Samples, Task
 from upcl.data import Dataset
@@ -48,7 +48,7 @@ def parse_order(order: Sequence[str], classes: Sequence[str]) -> list[int]:
         if each not in place and each not in numbers:
             if each in classes:
                 raise UserError(f"several classes are named {each}: give the class order by numbers")
-            raise unknown("class in the order", each, classes)
+            raise unknown_choice("class in the order", each, classes)
         wanted.append(place[each] if each in place else numbers[each])
     if missing := [name for k, name in enumerate(classes) if k not in wanted]:
         raise UserError(f"the class order must name all {len(classes)} classes; it lacks {', '.join(missing[:5])}")

@@ -112,6 +112,6 @@ def make_record(
     }
 
 
-def without_measurements(record: Record) -> Record:
+def reproducible_part(record: Record) -> Record:
     """What must be equal for two runs of one config."""
     return {key: value for key, value in record.items() if key not in MEASURED}

@@ -16,18 +16,25 @@ from torch import Tensor
 from upcl.core.frames import largest_cosine
 from upcl.core.identity import weights_sha256
 from upcl.core.metrics import imbalance_ratio
-from upcl.core.seeding import isolated, seed_all
+from upcl.core.seeding import preserve_rng_state, seed_all
 from upcl.core.types import Task
 from upcl.data import Dataset, load_dataset
 from upcl.methods import Setting
 from upcl.methods.registry import MethodClass, find_method
 from upcl.nets import Execution
-from upcl.training.engine import EpochEnd, Selector
-from upcl.training.environment import _reproducible, choose_device, environment, peak_mb, reset_peak, why_not_compiled
+from upcl.training.engine import EpochResult, EpochSelector
+from upcl.training.environment import (
+    compile_error,
+    deterministic,
+    environment,
+    peak_memory_mb,
+    reset_peak_memory,
+    select_device,
+)
 from upcl.training.evaluate import READINGS, evaluate, head_accuracy
 from upcl.training.profiler import Profile
 from upcl.training.run_folder import RunFolder
-from upcl.training.task_trainer import Lessons
+from upcl.training.task_trainer import TaskTrainer
 
 from .config import RunConfig, make_request, resolve
 from .protocol import Protocol
@@ -38,7 +45,7 @@ SAVE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """Where a run stands, told after every epoch and after every task."""
 
     task: int
@@ -51,7 +58,7 @@ class Progress:
     nme: float | None = None
 
 
-Watch = Callable[[Progress], None]
+ProgressCallback = Callable[[RunProgress], None]
 
 
 def run(
@@ -62,7 +69,7 @@ def run(
     resume: bool = False,
     device: str = "auto",
     data_root: str | Path | None = None,
-    watch: Watch | None = None,
+    watch: ProgressCallback | None = None,
     save_seconds: float = SAVE_SECONDS,
     compiled: bool = False,
     profile: Profile | None = None,
@@ -85,8 +92,8 @@ def run(
     method_name = method if isinstance(method, str) else method.name
     asked = make_request({"method": method_name, "data": dataset.name, **request})
     config = resolve(asked, dataset, method_class)
-    chosen = choose_device(device)
-    with _place(out) as path, isolated(), _reproducible(chosen):
+    chosen = select_device(device)
+    with _place(out) as path, preserve_rng_state(), deterministic(chosen):
         prepared = Run(config, dataset, method_class, chosen, watch, compiled=compiled, profile=profile)
         with RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder:
             record = prepared.record(folder)
@@ -124,7 +131,7 @@ class Run:
     """One run: prepared before its folder is touched, so that what cannot work leaves nothing behind."""
 
     folder: RunFolder
-    lessons: Lessons
+    lessons: TaskTrainer
 
     def __init__(
         self,
@@ -132,7 +139,7 @@ class Run:
         dataset: Dataset,
         method: MethodClass,
         device: torch.device,
-        watch: Watch | None = None,
+        watch: ProgressCallback | None = None,
         *,
         compiled: bool = False,
         profile: Profile | None = None,
@@ -143,7 +150,7 @@ class Run:
             dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order
         )
         self.method = method(**config.options)
-        obstacle = why_not_compiled(device) if compiled else ""
+        obstacle = compile_error(device) if compiled else ""
         compiled = compiled and not obstacle
         self.setting = make_setting(config, dataset, device, compiled=compiled)
         self.environment = environment(device, compiled=compiled)
@@ -159,7 +166,7 @@ class Run:
         self.folder = folder
         on_step = self.profile.step if self.profile else None
         asked = (self.config.seed, self.environment, self._after_epoch)
-        self.lessons = Lessons(self.method, folder, *asked, on_step, self.notes)
+        self.lessons = TaskTrainer(self.method, folder, *asked, on_step, self.notes)
         if finished := folder.finished_record():
             return finished
         done = folder.last_task(len(self.protocol))
@@ -174,7 +181,7 @@ class Run:
         return record
 
     def _learn(self, task: Task) -> None:
-        reset_peak(self.device)
+        reset_peak_memory(self.device)
         if self.profile:
             self.profile.begin(task.index)
         self._finish(task, self.lessons.learn(task, self._selector(task)))
@@ -190,7 +197,7 @@ class Run:
             coherence=_coherence(self.method.net.head.vectors),
             exemplars=len(self.method.memory.samples),
             seconds=seconds,
-            peak_memory_mb=peak_mb(self.device),
+            peak_memory_mb=peak_memory_mb(self.device),
         )
         self.results = [*(earlier.without_confusion() for earlier in self.results), result]
         rows = [r.to_json() for r in self.results]
@@ -201,19 +208,19 @@ class Run:
         self.folder.save_task(task.index, state)
         if self.watch:
             head, nme = (row["top1"] if (row := result.readings[name]) else None for name in READINGS)
-            self.watch(Progress(task.index, len(self.protocol), "done", 0, 1, {}, head, nme))
+            self.watch(RunProgress(task.index, len(self.protocol), "done", 0, 1, {}, head, nme))
 
-    def _after_epoch(self, task: Task, stage: str, end: EpochEnd) -> None:
+    def _after_epoch(self, task: Task, stage: str, end: EpochResult) -> None:
         if self.watch:
-            self.watch(Progress(task.index, len(self.protocol), stage, end.epoch, end.epochs, end.losses))
+            self.watch(RunProgress(task.index, len(self.protocol), stage, end.epoch, end.epochs, end.losses))
 
-    def _selector(self, task: Task) -> Selector | None:
+    def _selector(self, task: Task) -> EpochSelector | None:
         """The rule that chooses an epoch. `test` is the official code's: it looks at test data, and is stamped so."""
         if self.config.select == "last":
             return None
         honest = self.config.select == "validation"
         samples = (self.protocol.validation if honest else self.protocol.test)(task.num_seen)
-        return Selector(lambda: head_accuracy(self.method, samples), last_too=honest)
+        return EpochSelector(lambda: head_accuracy(self.method, samples), last_too=honest)
 
     def _write_record(self) -> Record:
         record = make_record(

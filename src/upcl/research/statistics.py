@@ -35,7 +35,7 @@ PROTOCOL = (  # what must agree before two runs stand in one table, beside the r
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean over runs with its standard deviation and the half width of its 95 % interval (None for one run)."""
 
     mean: float
@@ -44,20 +44,20 @@ class Estimate:
     num: int
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float]) -> MeanEstimate:
     """Student's t interval of the mean: honest for the few seeds that people run."""
     mean, num = statistics.fmean(values), len(values)
     if num == 1:
-        return Estimate(mean, None, None, 1)
+        return MeanEstimate(mean, None, None, 1)
     deviation = statistics.stdev(values)
-    return Estimate(mean, deviation, float(stats.t.ppf(0.975, num - 1)) * deviation / math.sqrt(num), num)
+    return MeanEstimate(mean, deviation, float(stats.t.ppf(0.975, num - 1)) * deviation / math.sqrt(num), num)
 
 
 @dataclass(frozen=True)
 class Paired:
     """How much one method is ahead of another on the same seeds and class orders."""
 
-    difference: Estimate
+    difference: MeanEstimate
     p_value: float | None
 
 
@@ -93,11 +93,11 @@ def by_setting(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Runs on the same data in the same tasks, under a title that says so."""
     settings: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        settings[f"{record['data']}, {told_tasks(record['task_sizes'])}"].append(record)
+        settings[f"{record['data']}, {describe_tasks(record['task_sizes'])}"].append(record)
     return dict(settings)
 
 
-def told_tasks(sizes: Sequence[int]) -> str:
+def describe_tasks(sizes: Sequence[int]) -> str:
     if len(set(sizes)) > 1:
         return f"tasks of {', '.join(map(str, sizes))}"
     return f"{len(sizes)} tasks" if len(sizes) > 1 else "one task"

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from upcl.core.errors import UserError, unknown
+from upcl.core.errors import UserError, unknown_choice
 
 from .record import Record
-from .run import Progress, Watch
+from .run import ProgressCallback, RunProgress
 
 
 class Tracker(ABC):
@@ -132,7 +132,7 @@ TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLfl
 
 
 class Tracking:
-    """What a run is watched by: turns its progress into steps and figures for each tracker.
+    """What a run is diagnostics by: turns its progress into steps and figures for each tracker.
 
     Trackers are made when the first epoch is over, so that a run that is refused leaves nothing with them. One that
     fails is told of and left alone: it never stops the run.
@@ -143,7 +143,7 @@ class Tracking:
         self.trackers: dict[str, Tracker] = {}
         self.step = 0
 
-    def watch(self, progress: Progress) -> None:
+    def watch(self, progress: RunProgress) -> None:
         if not self.step:
             self._begin()
         if progress.accuracy is None:
@@ -185,10 +185,10 @@ def _tell(name: str, error: Exception) -> None:
     print(f"note: {name} failed and is no longer told: {type(error).__name__} {first}", file=sys.stderr)
 
 
-def together(*watches: Watch) -> Watch:
+def together(*watches: ProgressCallback) -> ProgressCallback:
     """One watch that tells all."""
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: RunProgress) -> None:
         for watch in watches:
             watch(progress)
 
@@ -200,7 +200,7 @@ def tracked(names: Sequence[str], out: Path) -> Iterator[Tracking]:
     """Trackers by name for the run in `out`; those that are not installed are named before anything is trained."""
     for name in names:
         if name not in TRACKERS:
-            raise unknown("tracker", name, TRACKERS)
+            raise unknown_choice("tracker", name, TRACKERS)
         if missing := [need for need in TRACKERS[name].needs if importlib.util.find_spec(need) is None]:
             raise UserError(f"--track {name} needs {missing[0]}: pip install -c constraints.txt -e '.[{name}]'")
     tracking = Tracking(names, out)

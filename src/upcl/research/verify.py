@@ -15,7 +15,7 @@ from typing import Any
 
 from upcl.core.identity import differences
 
-from .record import without_measurements
+from .record import reproducible_part
 from .run import run
 
 
@@ -53,7 +53,7 @@ def verify_resume(request: Mapping[str, Any], folder: Path, *, kills: int, say: 
     if process.returncode != 0:
         return Proof(done, "", [*changed, f"the resumed process ended with {process.returncode}"])
     resumed = run(**request, out=folder / "run", resume=True)
-    changed += differences(without_measurements(whole), without_measurements(resumed))
+    changed += differences(reproducible_part(whole), reproducible_part(resumed))
     if events.read_text() != (folder / "whole" / "events.jsonl").read_text():
         changed.append("events.jsonl differs")
     return Proof(done, resumed["weights_sha256"], changed)

@@ -13,33 +13,33 @@ from torch import Tensor, nn
 from torch.profiler import record_function
 
 from upcl.core.errors import TrainingError
-from upcl.core.seeding import Place, seed_all
+from upcl.core.seeding import SeedPath, seed_all
 from upcl.core.types import Batch, Stage
 from upcl.data import Transform
 
-State = dict[str, Any]
+FitState = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class EpochEnd:
+class EpochResult:
     """What the loop tells after each epoch. `state()` is all that `fit` needs to go on from here."""
 
     epoch: int
     epochs: int
     lr: float
     losses: Mapping[str, float]
-    state: Callable[[], State]
+    state: Callable[[], FitState]
 
 
 @dataclass(frozen=True, eq=False)
-class Selector:
+class EpochSelector:
     """Chooses the epoch whose weights a stage ends with: the best score, the earliest of equals."""
 
     score: Callable[[], float]
     every: int = 5
     last_too: bool = True
 
-    def looks_at(self, epoch: int, epochs: int) -> bool:
+    def is_due(self, epoch: int, epochs: int) -> bool:
         return epoch % self.every == 0 or (self.last_too and epoch == epochs - 1)
 
 
@@ -49,15 +49,15 @@ def fit(
     *,
     transform: Transform,
     device: torch.device,
-    place: Place,
-    start: State | None = None,
+    seed_path: SeedPath,
+    start: FitState | None = None,
     on_step: Callable[[], None] | None = None,
-    on_epoch: Callable[[EpochEnd], None] | None = None,
-    selector: Selector | None = None,
+    on_epoch: Callable[[EpochResult], None] | None = None,
+    selector: EpochSelector | None = None,
 ) -> None:
     """Minimise the sum of the stage's losses over its parameters; nothing else moves.
 
-    Each epoch draws from seeds of its own (`place`), so `start`, a state from an earlier `EpochEnd`, is enough to
+    Each epoch draws from seeds of its own (`seed_path`), so `start`, a state from an earlier `EpochResult`, is enough to
     continue as if never stopped. `on_step` is called after every step, `on_epoch` after every epoch. The names of the
     four parts of a step are those a profile shows.
     """
@@ -71,7 +71,7 @@ def fit(
 
     with _only_training(net, stage):
         for epoch in range(first_epoch, recipe.epochs):
-            seed_all(*place, "epoch", epoch)
+            seed_all(*seed_path, "epoch", epoch)
             batches = _split(torch.randperm(len(data)).to(device), recipe.batch_for(len(data)))
             totals: dict[str, Tensor] = {}
             lr = recipe.lr
@@ -95,10 +95,10 @@ def fit(
                 if on_step:
                     on_step()
             means = _read(totals, len(data), stage.name, epoch)
-            if selector and selector.looks_at(epoch, recipe.epochs):
+            if selector and selector.is_due(epoch, recipe.epochs):
                 best = _better(best, selector, net, stage)
             if on_epoch:
-                on_epoch(EpochEnd(epoch, recipe.epochs, lr, means, partial(_state, epoch, net, optimizer, best)))
+                on_epoch(EpochResult(epoch, recipe.epochs, lr, means, partial(_state, epoch, net, optimizer, best)))
     if best is not None:
         net.load_state_dict(best["net"])
 
@@ -118,7 +118,7 @@ def _split(order: Tensor, batch_size: int) -> list[Tensor]:
 
 
 def _read(totals: Mapping[str, Tensor], num: int, stage: str, epoch: int) -> dict[str, float]:
-    """Mean of each loss over the epoch: the only place where the loop waits for the device."""
+    """Mean of each loss over the epoch: the only seed_path where the loop waits for the device."""
     values = (torch.stack(list(totals.values())) / num).tolist()
     means = dict(zip(totals, values, strict=True))
     for name, value in means.items():
@@ -130,7 +130,7 @@ def _read(totals: Mapping[str, Tensor], num: int, stage: str, epoch: int) -> dic
     return means
 
 
-def _better(best: State | None, selector: Selector, net: nn.Module, stage: Stage) -> State | None:
+def _better(best: FitState | None, selector: EpochSelector, net: nn.Module, stage: Stage) -> FitState | None:
     score = selector.score()
     _set_modes(net, stage)
     if best is not None and score <= best["score"]:
@@ -138,7 +138,7 @@ def _better(best: State | None, selector: Selector, net: nn.Module, stage: Stage
     return {"score": score, "net": {name: value.clone() for name, value in net.state_dict().items()}}
 
 
-def _state(epoch: int, net: nn.Module, optimizer: torch.optim.Optimizer, best: State | None) -> State:
+def _state(epoch: int, net: nn.Module, optimizer: torch.optim.Optimizer, best: FitState | None) -> FitState:
     return {"epoch": epoch, "net": net.state_dict(), "optimizer": optimizer.state_dict(), "best": best}
 
 

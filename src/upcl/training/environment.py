@@ -19,7 +19,7 @@ from upcl.core.errors import UserError
 DEVICES = ("cpu", "cuda", "mps")
 
 
-def choose_device(name: str) -> torch.device:
+def select_device(name: str) -> torch.device:
     """`auto` takes the best accelerator there is."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -33,7 +33,7 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def why_not_compiled(device: torch.device) -> str:
+def compile_error(device: torch.device) -> str:
     """Why networks cannot be compiled here, found out on something small; empty if they can."""
     try:
         torch.compile(lambda x: x.sin() + 1)(torch.zeros(8, device=device))
@@ -42,7 +42,7 @@ def why_not_compiled(device: torch.device) -> str:
     return ""
 
 
-def reset_peak(device: torch.device) -> None:
+def reset_peak_memory(device: torch.device) -> None:
     """Forget the peak so far, where the system can (accelerators, Linux)."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -53,7 +53,7 @@ def reset_peak(device: torch.device) -> None:
             return
 
 
-def peak_mb(device: torch.device) -> float | None:
+def peak_memory_mb(device: torch.device) -> float | None:
     """The peak since the last reset, in MiB. None on Windows, whose Python does not tell."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
@@ -70,7 +70,7 @@ def peak_mb(device: torch.device) -> float | None:
 
 
 @contextmanager
-def _reproducible(device: torch.device) -> Iterator[None]:
+def deterministic(device: torch.device) -> Iterator[None]:
     """Ask an accelerator for repeatable kernels; the CPU's are so already. (Not run here: there is no accelerator.)"""
     if device.type != "cuda":
         yield

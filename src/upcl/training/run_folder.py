@@ -147,7 +147,7 @@ class RunFolder:
             raise CheckpointError(f"{path} was written as {state['file']}: put it back under that name")
         return state
 
-    def forget_events_from(self, position: Position) -> None:
+    def truncate_events(self, position: Position) -> None:
         """Drop the lines of epochs that will be trained again, and a last line cut by a kill."""
         path = self.path / "events.jsonl"
         kept = []

@@ -17,7 +17,7 @@ from upcl.core.seeding import seed_all
 from upcl.core.types import Stage, Task
 from upcl.methods import Method
 
-from .engine import EpochEnd, Selector, State, fit
+from .engine import EpochResult, EpochSelector, FitState, fit
 from .run_folder import RunFolder
 
 
@@ -33,19 +33,19 @@ class Clock:
 
 
 @dataclass(eq=False)
-class Lessons:
+class TaskTrainer:
     """Teaches a method one task after the other, in a folder that keeps what is open. `still` modules do not learn."""
 
     method: Method[Any]
     folder: RunFolder
     seed: int
     environment: dict[str, Any]
-    on_epoch: Callable[[Task, str, EpochEnd], None]
+    on_epoch: Callable[[Task, str, EpochResult], None]
     on_step: Callable[[], None] | None = None
     notes: list[str] = field(default_factory=list)
     still: Sequence[nn.Module] = ()
 
-    def learn(self, task: Task, selector: Selector | None = None) -> float:
+    def learn(self, task: Task, selector: EpochSelector | None = None) -> float:
         """Learn a task and tell the seconds. Finished stages of a resumed task are replayed without training."""
         clock = Clock()
         seed_all(self.seed, "task", task.index)
@@ -62,25 +62,25 @@ class Lessons:
             seed_all(self.seed, "task", task.index, "after", index)
         return clock.seconds()
 
-    def note_change(self, saved: State) -> None:
+    def note_change(self, saved: FitState) -> None:
         """Weights are the same bit for bit only with the same threads, device and versions."""
         self.notes += [note for note in saved["notes"] if note not in self.notes]
         if changes := differences(saved["environment"], self.environment):
             self.notes.append(f"resumed in another environment: {'; '.join(changes)}")
 
     def _train(
-        self, task: Task, index: int, stage: Stage, start: State | None, clock: Clock, selector: Selector | None
+        self, task: Task, index: int, stage: Stage, start: FitState | None, clock: Clock, selector: EpochSelector | None
     ) -> None:
         """Train one stage, from its beginning or from a saved epoch, and save its end."""
         stage = self._without_still(stage)
-        self.folder.forget_events_from((task.index, index, start["epoch"] + 1 if start else 0))
+        self.folder.truncate_events((task.index, index, start["epoch"] + 1 if start else 0))
         setting = self.method.setting
         fit(
             self.method.net,
             stage,
             transform=setting.transform,
             device=setting.device,
-            place=(self.seed, "task", task.index, "stage", index),
+            seed_path=(self.seed, "task", task.index, "stage", index),
             start=start,
             on_step=self.on_step,
             on_epoch=partial(self._after_epoch, task, index, stage.name, clock),
@@ -100,14 +100,14 @@ class Lessons:
             )
         return dataclasses.replace(stage, params=params, frozen=(*stage.frozen, *self.still))
 
-    def _after_epoch(self, task: Task, stage: int, name: str, clock: Clock, end: EpochEnd) -> None:
+    def _after_epoch(self, task: Task, stage: int, name: str, clock: Clock, end: EpochResult) -> None:
         where = {"task": task.index, "stage": stage, "epoch": end.epoch}
-        watched = self.method.net.head.watched(task.num_old)
-        self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses), **watched})
+        diagnostics = self.method.net.head.diagnostics(task.num_old)
+        self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses), **diagnostics})
         if self.folder.is_due:
             self._save(task, stage, end.state(), clock, finished=False)
         self.on_epoch(task, name, end)
 
-    def _save(self, task: Task, index: int, fitted: State, clock: Clock, *, finished: bool) -> None:
+    def _save(self, task: Task, index: int, fitted: FitState, clock: Clock, *, finished: bool) -> None:
         state = {"finished": finished, "seconds": clock.seconds(), "fit": fitted}
         self.folder.save_stage(task.index, index, {**state, "environment": self.environment, "notes": self.notes})

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from upcl.core.errors import UserError, unknown
+from upcl.core.errors import UserError, unknown_choice
 from upcl.data.loaders.imagenet import HOW
 
 from .archives import unpack
@@ -57,7 +57,7 @@ def get(name: str, root: Path) -> Path:
     if name.startswith("imagenet"):
         raise UserError(f"{name} is not open to download: {HOW}")
     if name not in REMOTES:
-        raise unknown("data set to download", name, REMOTES)
+        raise unknown_choice("data set to download", name, REMOTES)
     remote = REMOTES[name]
     if (root / remote.folder).is_dir():
         return root / remote.folder

@@ -143,7 +143,7 @@ def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor
     The cache is named by a digest of names, sizes and times. Two processes that build it at once write a file each and
     rename it over the same name with the same content.
     """
-    target = decoded_root() / f"{digest_of(paths, f'{size} {channels}')}.npy"
+    target = decoded_root() / f"{files_digest(paths, f'{size} {channels}')}.npy"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(target.parent)
@@ -184,7 +184,7 @@ def _remove_stale(folder: Path) -> None:
                 partial.unlink()
 
 
-def digest_of(paths: Sequence[Path], purpose: str) -> str:
+def files_digest(paths: Sequence[Path], purpose: str) -> str:
     """A name for what is made of these files as they are now."""
     digest = hashlib.sha256(f"{CACHE_VERSION} {PIL.__version__} {purpose}\n".encode())
     for path in paths:

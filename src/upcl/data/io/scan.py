@@ -19,7 +19,7 @@ from rich.progress import Progress
 from upcl.core.errors import UserError
 from upcl.core.files import write_json
 
-from .images import SUFFIXES, BrokenImageError, UnreachableImageError, digest_of, images_in, read_image
+from .images import SUFFIXES, BrokenImageError, UnreachableImageError, files_digest, images_in, read_image
 from .paths import decoded_root
 
 TRAIN_NAMES = ("train", "training")
@@ -50,7 +50,7 @@ class Listing:
 
 
 @dataclass(frozen=True)
-class Health:
+class FolderReport:
     """What is in a folder, good and bad. Lists of lists are groups of files with equal pixels."""
 
     classes: dict[str, dict[str, int]]
@@ -87,7 +87,7 @@ class Health:
             yield f"{len(self.leaks)} images are in train and in test, such as {' = '.join(self.leaks[0])}"
 
 
-def readable(name: str | Path) -> str:
+def printable_path(name: str | Path) -> str:
     """A name that can be printed, also where its bytes are not UTF-8 or steer a terminal."""
     return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
 
@@ -100,12 +100,12 @@ def printable(text: str) -> str:
 def list_files(root: Path) -> Listing:
     """Look for CLASS/*, or train/CLASS/* and test/CLASS/*."""
     if not root.is_dir():
-        raise UserError(f"there is no folder {readable(root)}")
+        raise UserError(f"there is no folder {printable_path(root)}")
     parts, remarks = _parts(root)
     files, empty, others = [], [], list[Path]()
     for part, folder in parts.items():
         for inner in sorted(p for p in folder.iterdir() if p.is_dir() and not p.name.startswith(".")):
-            label = readable(inner.name)
+            label = printable_path(inner.name)
             inside = sorted(_walk(inner))
             found = [p for p in inside if p.suffix.lower() in SUFFIXES]
             others += [p for p in inside if p.suffix.lower() not in SUFFIXES]
@@ -117,10 +117,10 @@ def list_files(root: Path) -> Listing:
             f"its {loose} images lie at the top: put each class in a sub-folder of its own" if loose else "it is empty"
         )
         raise UserError(
-            f"{readable(root)} holds no images in class folders (CLASS/*, or train/CLASS/* and test/CLASS/*): {hint}"
+            f"{printable_path(root)} holds no images in class folders (CLASS/*, or train/CLASS/* and test/CLASS/*): {hint}"
         )
     if others:
-        remarks.append(f"{len(others)} files are no images by their names, such as {readable(others[0].name)}")
+        remarks.append(f"{len(others)} files are no images by their names, such as {printable_path(others[0].name)}")
     _check_level(root, parts["train"], files, remarks)
     return Listing(files, empty, remarks)
 
@@ -136,7 +136,7 @@ def _parts(root: Path) -> tuple[dict[str, Path], list[str]]:
     if train is None:
         if tests:
             raise UserError(
-                f"{readable(root)} has a folder {tests[0].name} but none named train: name the training part train, or "
+                f"{printable_path(root)} has a folder {tests[0].name} but none named train: name the training part train, or "
                 "give a folder with the classes only"
             )
         return {"train": root}, []
@@ -156,9 +156,9 @@ def _check_level(root: Path, train: Path, files: Sequence[ImageFile], remarks: l
     if len(labels) == 1 and train == root:
         inner = root / labels[0]
         raise UserError(
-            f"{readable(root)} has one folder only, {inner.name}, which holds {len(deeper)} more: use {inner}"
+            f"{printable_path(root)} has one folder only, {inner.name}, which holds {len(deeper)} more: use {inner}"
         )
-    some = ", ".join(readable(name) for name in sorted(deeper)[:3])
+    some = ", ".join(printable_path(name) for name in sorted(deeper)[:3])
     remarks.append(
         f"all images lie a folder deeper than the classes ({', '.join(labels[:3])}): are {some} the classes?"
     )
@@ -206,7 +206,7 @@ def read_all(files: Sequence[ImageFile]) -> list[ImageFile]:
         return {"width": image.width, "height": image.height, "grey": image.mode == "L", "pixels": digest}
 
     there = [file for file in files if not file.broken]
-    kept = decoded_root() / f"{digest_of([file.path for file in there], 'read')}.json"
+    kept = decoded_root() / f"{files_digest([file.path for file in there], 'read')}.json"
     if kept.exists():
         told = json.loads(kept.read_text())
     else:
@@ -220,7 +220,7 @@ def read_all(files: Sequence[ImageFile]) -> list[ImageFile]:
     return [file if file.broken else replace(file, **next(read)) for file in files]
 
 
-def examine(root: Path) -> tuple[Health, list[ImageFile]]:
+def scan_folder(root: Path) -> tuple[FolderReport, list[ImageFile]]:
     """The health of a folder, and its files that can be read."""
     listing = list_files(root)
     files = read_all(listing.files)
@@ -233,15 +233,15 @@ def examine(root: Path) -> tuple[Health, list[ImageFile]]:
     groups = [group for group in same.values() if len(group) > 1]
 
     def told(chosen: Sequence[Sequence[ImageFile]]) -> list[list[str]]:
-        return [[readable(file.path.relative_to(root)) for file in group] for group in chosen]
+        return [[printable_path(file.path.relative_to(root)) for file in group] for group in chosen]
 
     trained = [each["train"] for each in counts.values() if each["train"]]
-    health = Health(
+    health = FolderReport(
         classes=dict(sorted(counts.items())),
         sizes=dict(Counter(f"{file.width}x{file.height}" for file in good).most_common()),
         grey=sum(file.grey for file in good),
         imbalance=max(trained) / min(trained) if trained else 0.0,
-        broken=[(readable(file.path.relative_to(root)), file.broken) for file in files if file.broken],
+        broken=[(printable_path(file.path.relative_to(root)), file.broken) for file in files if file.broken],
         empty=listing.empty,
         duplicates=told([g for g in groups if len({f.label for f in g}) == 1 and len({f.part for f in g}) == 1]),
         two_classes=told([g for g in groups if len({f.label for f in g}) > 1]),
@@ -251,5 +251,5 @@ def examine(root: Path) -> tuple[Health, list[ImageFile]]:
     return health, good
 
 
-def report_json(health: Health) -> str:
+def report_json(health: FolderReport) -> str:
     return json.dumps(health.to_json(), indent=1)

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 
 from upcl.core.errors import UserError
-from upcl.core.options import option, parse_options, told_options
+from upcl.core.options import format_options, option, parse_options
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset, statistics
 from upcl.data.io.crops import Photos
 from upcl.data.io.images import decode
-from upcl.data.io.scan import Health, ImageFile, examine, readable
+from upcl.data.io.scan import FolderReport, ImageFile, printable_path, scan_folder
 from upcl.data.transforms import Flip, PadCrop, RandomResizedCrop, Transform
 
 CACHED_SIZE = 64  # larger images are decoded anew for each batch
@@ -55,13 +55,13 @@ def load_folder(text: str) -> Dataset:
         raise UserError("which folder? say --data folder:PATH")
     if not root.is_dir() and (stream := re.fullmatch(r"(.+)/(T\d+|B\d+-Inc\d+)", found[1])):
         raise UserError(f"there is no folder {root}; a stream comes before the path: folder/{stream[2]}:{stream[1]}")
-    health, good = examine(root)
+    health, good = scan_folder(root)
     if options.strict and health.broken:
         path, reason = health.broken[0]
         raise UserError(f"{len(health.broken)} files cannot be read, first {root / path}: {reason}")
     train, test, notes = _split(good, health, options)
     if not train:
-        raise UserError(f"{readable(root)}: no training image can be read, such as {health.broken[0][0]}")
+        raise UserError(f"{printable_path(root)}: no training image can be read, such as {health.broken[0][0]}")
     classes = sorted({file.label for file in train})
     number = {label: k for k, label in enumerate(classes)}
     size = options.size or _own_size(good)
@@ -71,13 +71,13 @@ def load_folder(text: str) -> Dataset:
     if size > CACHED_SIZE:
         identity = hashlib.sha256("".join(file.pixels for file in (*train, *test)).encode()).hexdigest()
         photos = Photos(Photos.names(paths), size, identity, channels, scale=SCALE)
-    inputs = torch.arange(len(paths)) if photos else decode(paths, size, channels, readable(root.name))
+    inputs = torch.arange(len(paths)) if photos else decode(paths, size, channels, printable_path(root.name))
     every = Samples(inputs, torch.tensor([number[file.label] for file in (*train, *test)]))
     some = torch.arange(0, len(train), max(1, len(train) // MEASURED)).split(64)
     mean, std = statistics(photos.batches(inputs, some, augment=False) if photos else (inputs[part] for part in some))
     crop = PadCrop(max(1, size // 8)) if size <= 32 else RandomResizedCrop(size, scale=SCALE)
     return Dataset(
-        name=f"folder:{readable(root.resolve().name)}{told_options(options)}",
+        name=f"folder:{printable_path(root.resolve().name)}{format_options(options)}",
         train=every[: len(train)],
         test=every[len(train) :],
         classes=tuple(classes),
@@ -91,7 +91,7 @@ def load_folder(text: str) -> Dataset:
 
 
 def _split(
-    good: Sequence[ImageFile], health: Health, options: FolderOptions
+    good: Sequence[ImageFile], health: FolderReport, options: FolderOptions
 ) -> tuple[list[ImageFile], list[ImageFile], list[str]]:
     """Training and test files: those of the two folders, or a part held out of the one."""
     train = [file for file in good if file.part == "train"]

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from upcl.data.io.images import BrokenImageError, data_url, read_square
 from upcl.model.learner import Learner
-from upcl.model.predictor import Answer
+from upcl.model.predictor import Prediction
 
 MOST_IMAGES = 16
 MOST_NAMES = 20  # of one image
@@ -34,40 +34,40 @@ AT_ONCE = 2  # requests whose images are in memory
 NEAREST = 3
 
 
-class Guess(BaseModel):
+class GuessResponse(BaseModel):
     name: str
     confidence: float
 
 
-class Exemplar(BaseModel):
+class ExemplarResponse(BaseModel):
     name: str
     nearness: float
     image: str
 
 
-class Named(BaseModel):
+class ImageResponse(BaseModel):
     """One image: what it shows, or why it could not be read."""
 
     file: str
     name: str | None = None
     known: bool | None = None
     familiarity: float | None = None
-    top: list[Guess] = []
-    nearest: list[Exemplar] = []
+    top: list[GuessResponse] = []
+    nearest: list[ExemplarResponse] = []
     error: str | None = None
 
 
-class StepTold(BaseModel):
+class HistoryResponse(BaseModel):
     when: str
     added: list[str]
     accuracy: float | None
 
 
-class ModelTold(BaseModel):
+class ModelResponse(BaseModel):
     classes: list[str]
     size: int
     false_alarm_rate: float
-    history: list[StepTold]
+    history: list[HistoryResponse]
 
 
 class Service:
@@ -77,31 +77,31 @@ class Service:
         self.learner, self.reader = learner, learner.reader
         self.turns, self.lock = threading.BoundedSemaphore(AT_ONCE), threading.Lock()
 
-    def told(self) -> ModelTold:
-        bundle = self.learner.whole()
+    def told(self) -> ModelResponse:
+        bundle = self.learner.require_bundle()
         steps = [
-            StepTold(
+            HistoryResponse(
                 when=step.when,
                 added=list(step.added),
                 accuracy=max((value for value in step.accuracy.values() if value is not None), default=None),
             )
             for step in bundle.history
         ]
-        return ModelTold(
+        return ModelResponse(
             classes=self.learner.classes,
             size=bundle.spec.size,
             false_alarm_rate=bundle.state.calibration.false_alarm_rate,
             history=steps,
         )
 
-    def name(self, contents: list[tuple[str, bytes]], top: int) -> list[Named]:
+    def name(self, contents: list[tuple[str, bytes]], top: int) -> list[ImageResponse]:
         with self.turns:
             return self._name(contents, top)
 
-    def _name(self, contents: list[tuple[str, bytes]], top: int) -> list[Named]:
-        spec = self.learner.whole().spec
+    def _name(self, contents: list[tuple[str, bytes]], top: int) -> list[ImageResponse]:
+        spec = self.learner.require_bundle().spec
         squares: dict[int, Tensor] = {}
-        found = [Named(file=name) for name, _ in contents]
+        found = [ImageResponse(file=name) for name, _ in contents]
         for place, (_, content) in enumerate(contents):
             try:
                 square = read_square(io.BytesIO(content), spec.size, spec.channels, MOST_PIXELS)
@@ -115,19 +115,21 @@ class Service:
                 found[place] = self._named(found[place].file, answer, unit)
         return found
 
-    def _named(self, file: str, answer: Answer, unit: Tensor) -> Named:
+    def _named(self, file: str, answer: Prediction, unit: Tensor) -> ImageResponse:
         nearness, places = (self.reader.exemplars @ unit).topk(min(NEAREST, len(self.reader.exemplars)))
         state = self.reader.state
         nearest = [
-            Exemplar(
+            ExemplarResponse(
                 name=str(state.classes[int(state.exemplars.labels[k])]),
                 nearness=round(float(near), 4),
                 image=data_url(np.asarray(state.exemplars.inputs[k])),
             )
             for near, k in zip(nearness, places.tolist(), strict=True)
         ]
-        guesses = [Guess(name=n, confidence=round(c, 6)) for n, c in zip(answer.names, answer.confidence, strict=True)]
-        return Named(
+        guesses = [
+            GuessResponse(name=n, confidence=round(c, 6)) for n, c in zip(answer.names, answer.confidence, strict=True)
+        ]
+        return ImageResponse(
             file=file,
             name=answer.name,
             known=answer.known,
@@ -233,14 +235,14 @@ def make_app(learner: Learner, token: str | None = None, seconds: float = SECOND
         return {"status": "ok", "classes": len(learner.classes)}
 
     @app.get("/api/model", dependencies=[Depends(allowed)], responses=REFUSALS)
-    def model() -> ModelTold:
+    def model() -> ModelResponse:
         """The classes known, and the history of the model."""
         return service.told()
 
     @app.post("/api/predict", dependencies=[Depends(allowed)], responses={**REFUSALS, **LIMITS})
     async def predict(
         images: Annotated[list[UploadFile], File()], top: Annotated[int, Query(ge=1, le=MOST_NAMES)] = 5
-    ) -> list[Named]:
+    ) -> list[ImageResponse]:
         """Name what is in up to 16 images: confidence is calibrated, `known` is false for what is unlike anything."""
         if len(images) > MOST_IMAGES:
             raise HTTPException(413, f"{len(images)} images are more than {MOST_IMAGES}")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from upcl.core.frames import best_assignment, extend_gaussian
 from upcl.core.losses import log_prior, prototype_contrast, supervised_contrast
-from upcl.core.memory import herd
+from upcl.core.memory import herding
 from upcl.data.transforms import Flip, PadCrop, Transform
 from upcl.nets import PrototypeHead
 
@@ -32,7 +32,7 @@ def growth(repeats: int) -> Iterator[Row]:
     yield over("UPCL's terms over feature dimensions", (512, 1024, 2048, 4096), lambda n: terms(100, n, 128), 1)
     yield over("UPCL's terms over the batch", (256, 512, 1024, 2048), lambda n: terms(100, 512, n), 2)
     yield over("drawing and augmenting a batch over stored images", (1000, 4000, 16_000, 64_000), drawing, 0)
-    yield over("herding over images of a class", (500, 1000, 2000, 4000), lambda n: herding(n), 2)
+    yield over("herding over images of a class", (500, 1000, 2000, 4000), herding_work, 2)
     yield over("assignment over new classes: solved", (100, 200, 400, 800), solved, 3)
     yield over("assignment over new classes: unchanged", (250, 500, 1000, 2000), unchanged, 2)
     for name, sizes, bytes_of, formula in (
@@ -94,9 +94,9 @@ def drawing(num: int) -> Work:
     return lambda: transform.train(stored[torch.randint(0, num, (256,))])
 
 
-def herding(num: int) -> Work:
+def herding_work(num: int) -> Work:
     unit = F.normalize(torch.randn(num, 256))
-    return lambda: herd(unit, 20)
+    return lambda: herding(unit, 20)
 
 
 def solved(num: int) -> Work:

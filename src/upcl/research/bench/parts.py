@@ -19,10 +19,10 @@ from sklearn.datasets import load_sample_image
 
 from upcl.core.frames import best_assignment, extend_gaussian
 from upcl.core.losses import supervised_contrast
-from upcl.core.memory import herd
+from upcl.core.memory import herding
 from upcl.data.io.crops import Photos
 from upcl.data.transforms import Brightness, Flip, PadCrop, Transform
-from upcl.nets import PrototypeHead, frozen
+from upcl.nets import PrototypeHead, frozen_copy
 from upcl.training.checkpoints import save_checkpoint
 from upcl.training.evaluate import evaluate
 
@@ -67,7 +67,7 @@ def _augmentation(repeats: int) -> Row:
 
 def _teacher(repeats: int) -> Row:
     lesson = Lesson("upcl", "resnet18-7x7", LESSON, task=0)
-    net, folded = lesson.method.net.eval(), frozen(lesson.method.net)
+    net, folded = lesson.method.net.eval(), frozen_copy(lesson.method.net)
     inputs = lesson.ready[0]
 
     def forward(of: torch.nn.Module) -> Work:
@@ -137,7 +137,9 @@ def _contrast(repeats: int) -> Row:
 def _herding(repeats: int) -> Row:
     features = torch.randn(500, 512).relu()
     unit, array = F.normalize(features), features.double().numpy()
-    times = interleaved({"ours": lambda: herd(unit, 200), "plain loop": lambda: plain_herding(array, 200)}, 2 * repeats)
+    times = interleaved(
+        {"ours": lambda: herding(unit, 200), "plain loop": lambda: plain_herding(array, 200)}, 2 * repeats
+    )
     return speedup("parts", "herding, 200 of 500 images", times, 10.0)
 
 

@@ -24,7 +24,7 @@ from upcl.research.config import make_request, resolve
 from upcl.research.protocol import Protocol
 from upcl.research.run import SAVE_SECONDS, make_setting
 from upcl.training.checkpoints import save_checkpoint
-from upcl.training.engine import EpochEnd, fit
+from upcl.training.engine import EpochResult, fit
 
 from .plain import PlainHead, PlainImages, PlainLinear, plain_epoch
 from .timing import Row, interleaved, overhead, speedup
@@ -79,7 +79,7 @@ class Lesson:
     def epoch(self, folder: Path | None = None) -> None:
         """Ours: drawing, augmenting, training, logging; and with a folder, a log and a checkpoint on disk."""
 
-        def on_epoch(end: EpochEnd) -> None:
+        def on_epoch(end: EpochResult) -> None:
             if folder:
                 (folder / "events.jsonl").write_text(json.dumps(dict(end.losses)))
                 if self.saves.due():
@@ -90,7 +90,7 @@ class Lesson:
             self.stage,
             transform=self.dataset.transform,
             device=CPU,
-            place=(0,),
+            seed_path=(0,),
             on_epoch=on_epoch,
         )
 

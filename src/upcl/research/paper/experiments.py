@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import yaml
 
-from upcl.core.errors import UserError, unknown
+from upcl.core.errors import UserError, unknown_choice
 from upcl.research.grid import Grid, make_grid
 from upcl.research.paper import published
 from upcl.research.record import Record
@@ -24,7 +24,7 @@ PARTS = ("same", "vary", "more", "beside", "prototypes")
 
 
 @dataclass(frozen=True)
-class Beside:
+class PublishedReference:
     """Which published table stands beside ours, and which of its cells a shrunk run stands for."""
 
     table: Literal["main", "memory", "ablation", "lambda"]
@@ -77,7 +77,7 @@ class Experiment:
     shows: tuple[Shows, ...]
     grid: Grid | None
     prototypes: Prototypes | None
-    beside: Beside | None
+    beside: PublishedReference | None
     remark: str = ""
     adds: tuple[tuple[str, str, str], ...] = ()
 
@@ -117,7 +117,7 @@ def names() -> tuple[str, ...]:
 
 def _text(name: str) -> str:
     if name not in names():
-        raise unknown("experiment", name, names())
+        raise unknown_choice("experiment", name, names())
     text: str = (_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     return text
 
@@ -136,7 +136,7 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
     """The experiment at this scale; `data` chooses what a quick one runs on: built-in data or cifar100."""
     content = yaml.safe_load(_text(name))
     if data not in ("builtin", "cifar100"):
-        raise unknown("data of quick experiments", data, ["builtin", "cifar100"])
+        raise unknown_choice("data of quick experiments", data, ["builtin", "cifar100"])
     if data != "builtin" and scale == "full":
         raise UserError("--data chooses what --scale quick runs on; --scale full runs on the paper's own data")
     key = scale if data == "builtin" else f"{scale}-{data}"
@@ -146,7 +146,7 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
     for keys, known in ((content, KEYS), (part, PARTS)):
         for found in keys:
             if found not in known:
-                raise unknown(f"key of {name}.yaml", found, known)
+                raise unknown_choice(f"key of {name}.yaml", found, known)
     grid = None
     if "vary" in part:
         told = {"title": content["title"], "same": part.get("same")}
@@ -162,7 +162,7 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
         shows=tuple(content["shows"]),
         grid=grid,
         prototypes=_prototypes(part["prototypes"]) if "prototypes" in part else None,
-        beside=Beside(**part["beside"]) if "beside" in part else None,
+        beside=PublishedReference(**part["beside"]) if "beside" in part else None,
         remark=content.get("remark", ""),
         adds=tuple(tuple(part) for part in content.get("adds", ())),
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 from upcl.core.errors import UserError
 from upcl.core.files import write_atomic
 from upcl.core.frames import extend_gaussian, extend_orthonormal, largest_cosine, minimum_energy, simplex
-from upcl.core.seeding import isolated, seed_all
+from upcl.core.seeding import preserve_rng_state, seed_all
 
 GENERATORS: dict[str, Callable[[int, int], Tensor]] = {
     "simplex (the bound)": simplex,
@@ -42,7 +42,7 @@ class Distance:
 
 def measure(generator: str, num: int, dim: int, draws: int) -> Distance:
     distances = []
-    with isolated():
+    with preserve_rng_state():
         for draw in range(draws):
             seed_all("uniformity", num, draw)
             distances.append(1 - largest_cosine(GENERATORS[generator](num, dim)))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from upcl.methods.registry import METHODS
-from upcl.research.paper.experiments import Beside
+from upcl.research.paper.experiments import PublishedReference
 from upcl.research.record import Record
 from upcl.research.statistics import (
-    Estimate,
     Figure,
+    MeanEstimate,
     by_line,
     conditions_of,
     disagreements,
@@ -55,7 +55,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def _cell(found: Estimate | None, told: str = "{:.1f}") -> Cell:
+def _cell(found: MeanEstimate | None, told: str = "{:.1f}") -> Cell:
     if found is None:
         return Cell("-")
     text = told.format(found.mean)
@@ -69,7 +69,7 @@ def _signed(value: float | None) -> Cell:
     return Cell("-") if value is None else Cell(f"{value:+.1f}", value)
 
 
-def over_runs(records: Sequence[Record], figure: Figure, reading: ReadingName) -> Estimate | None:
+def over_runs(records: Sequence[Record], figure: Figure, reading: ReadingName) -> MeanEstimate | None:
     """Of the runs in which the figure exists and that got as far as the furthest."""
     furthest = max((len(record["seconds"]) for record in records), default=0)
     values = [r[figure][reading] for r in records if len(r["seconds"]) == furthest and r[figure][reading] is not None]
@@ -104,7 +104,9 @@ def notes_of(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def results(title: str, records: Sequence[Record], beside: Beside | None = None, said: Sequence[str] = ()) -> Table:
+def results(
+    title: str, records: Sequence[Record], beside: PublishedReference | None = None, said: Sequence[str] = ()
+) -> Table:
     """A line for each method: both readings over the runs and, where there are some, the paper's figures."""
     lines = by_line(records)
     theirs = {name: beside.theirs(runs[0]) if beside else None for name, runs in lines.items()}
@@ -124,7 +126,7 @@ def results(title: str, records: Sequence[Record], beside: Beside | None = None,
     return Table(title, (*columns, "runs", "seconds"), tuple(rows), notes)
 
 
-def _beside(ours: Estimate | None, printed: float | None) -> list[Cell]:
+def _beside(ours: MeanEstimate | None, printed: float | None) -> list[Cell]:
     """The paper's figure and the difference."""
     if printed is None:
         return [Cell("-"), Cell("-")]
@@ -196,7 +198,7 @@ def adds(records: Sequence[Record], parts: Sequence[tuple[str, str, str]]) -> Ta
     return Table("What each part adds", ("part", "from and to", *PAIRED, "pairs"), tuple(rows), (PAIRED_NOTE,))
 
 
-def delta(title: str, records: Sequence[Record], beside: Beside | None, said: Sequence[str] = ()) -> Table:
+def delta(title: str, records: Sequence[Record], beside: PublishedReference | None, said: Sequence[str] = ()) -> Table:
     """A line for each method: A_last and A_avg by memory, and what is lost against the largest one."""
     memories = sorted({record["config"]["memory"] for record in records}, key=int)
     most = memories[-1]
@@ -229,7 +231,7 @@ def delta(title: str, records: Sequence[Record], beside: Beside | None, said: Se
     return Table(title, tuple(columns), tuple(rows), (*said, runs_note(by_line(records)), about, *notes))
 
 
-def _last(runs: Sequence[Record]) -> Estimate | None:
+def _last(runs: Sequence[Record]) -> MeanEstimate | None:
     return over_runs(runs, "a_last", "head") if runs else None
 
 

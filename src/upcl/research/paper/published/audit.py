@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Literal
 
-from .tables import Cell, ablation, lambda_1, main, memory
+from .tables import PublishedResult, ablation, lambda_1, main, memory
 
 Kind = Literal["delta", "contradiction", "copy", "bold", "best", "text", "protocol"]
 Printed = Literal["main", "memory", "ablation", "lambda"]
@@ -41,7 +41,7 @@ def audit() -> list[Finding]:
     return [*_deltas(), *_contradictions(), *_copies(), *_bold(), *_best(), *_text(), *said]
 
 
-def _where(cell: Cell) -> str:
+def _where(cell: PublishedResult) -> str:
     return f"{cell.data} T={cell.tasks} M={cell.memory}, {cell.method}"
 
 
@@ -79,7 +79,7 @@ def _contradictions() -> Iterator[Finding]:
 
 def _copies() -> Iterator[Finding]:
     """The same number to the second decimal for one method in two settings that share the data or the tasks."""
-    rows: dict[str, list[Cell]] = defaultdict(list)
+    rows: dict[str, list[PublishedResult]] = defaultdict(list)
     for cell in dict.fromkeys((*main(), *memory())):
         rows[cell.method].append(cell)
     for cells in rows.values():
@@ -92,12 +92,12 @@ def _copies() -> Iterator[Finding]:
                     yield Finding("copy", _where(a), said, ("main", "memory"), a.setting[:2])
 
 
-def _beaten() -> Iterator[tuple[Printed, Cell, str, Cell]]:
+def _beaten() -> Iterator[tuple[Printed, PublishedResult, str, PublishedResult]]:
     """(table, cell, figure, the best of its column) for each figure of a cell that is not the best, but for the
     oracle's."""
-    tables: tuple[tuple[Printed, tuple[Cell, ...]], ...] = (("main", main()), ("memory", memory()))
+    tables: tuple[tuple[Printed, tuple[PublishedResult, ...]], ...] = (("main", main()), ("memory", memory()))
     for name, table in tables:
-        columns: dict[tuple[str, int, int], list[Cell]] = defaultdict(list)
+        columns: dict[tuple[str, int, int], list[PublishedResult]] = defaultdict(list)
         for cell in table:
             if cell.method != "joint":
                 columns[cell.setting].append(cell)

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True)
-class Cell:
+class PublishedResult:
     """One method in one setting: what is printed, and which of its figures are set in bold."""
 
     data: str
@@ -35,9 +35,9 @@ def _number(text: str | None) -> float | None:
     return float(text) if text else None
 
 
-def _cells(name: str) -> tuple[Cell, ...]:
+def _cells(name: str) -> tuple[PublishedResult, ...]:
     return tuple(
-        Cell(
+        PublishedResult(
             data=row["data"],
             tasks=int(row["tasks"]),
             memory=int(row["memory"]),
@@ -52,13 +52,13 @@ def _cells(name: str) -> tuple[Cell, ...]:
 
 
 @cache
-def main() -> tuple[Cell, ...]:
+def main() -> tuple[PublishedResult, ...]:
     """The main table: 16 methods, 2,000 exemplars."""
     return _cells("main")
 
 
 @cache
-def memory() -> tuple[Cell, ...]:
+def memory() -> tuple[PublishedResult, ...]:
     """The nine tables of the appendix: four methods with 500, 1,000 and 2,000 exemplars."""
     return _cells("memory")
 
