@@ -133,29 +133,27 @@ class Memory:
         self.samples = Samples(torch.empty(0, *image_shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
 
     def update(self, task: Task, extract: Callable[[Samples], Tensor]) -> None:
-        """After a task: keep the first of each old class, and select from the new classes' images by their features."""
-        pool = self.samples + task.train
+        """After a task, select the exemplars of its classes by their features; other classes keep their first ones.
+
+        A known class of which the task brought more images is selected anew among its exemplars and those images.
+
+        Args:
+            task: the task that was learned.
+            extract: maps samples to features, such as `Method.extract`.
+        """
+        pool = self.samples + task.extra + task.train
         quotas = self.budget.quotas(pool.counts(task.num_seen).tolist(), self.image_bytes)
         members = [(pool.labels == k).nonzero()[:, 0] for k in range(task.num_seen)]
-        if self.budget.unit != "everything" and any(quotas[task.num_old :]):
-            unit = F.normalize(extract(task.train)).cpu()
-            for k in range(task.num_old, task.num_seen):
-                chosen = SELECTIONS[self.selection](unit[task.train.labels == k], quotas[k])
-                members[k] = members[k][chosen]
+        if self.budget.unit != "everything":
+            select = SELECTIONS[self.selection]
+            for k in task.extra.labels.unique().tolist():
+                unit = F.normalize(extract(pool[members[k]])).cpu()
+                members[k] = members[k][select(unit, quotas[k])]
+            if any(quotas[task.num_old :]):
+                unit = F.normalize(extract(task.train)).cpu()
+                for k in range(task.num_old, task.num_seen):
+                    members[k] = members[k][select(unit[task.train.labels == k], quotas[k])]
         self.samples = pool[torch.cat([m[:quota] for m, quota in zip(members, quotas, strict=True)])]
-
-    def refresh(self, extra: Samples, num_classes: int, extract: Callable[[Samples], Tensor]) -> None:
-        """More images of classes that are known: choose those classes' exemplars anew among the old and the new."""
-        pool = self.samples + extra
-        quotas = self.budget.quotas(pool.counts(num_classes).tolist(), self.image_bytes)
-        kept = []
-        for k, quota in enumerate(quotas):
-            members = (pool.labels == k).nonzero()[:, 0]
-            if bool((extra.labels == k).any()):
-                unit = F.normalize(extract(pool[members])).cpu()
-                members = members[SELECTIONS[self.selection](unit, quota)]
-            kept.append(members[:quota])
-        self.samples = pool[torch.cat(kept)]
 
 
 def class_means(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:

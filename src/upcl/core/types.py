@@ -50,18 +50,23 @@ class Samples:
         return Samples(self.inputs.to(device), self.labels.to(device))
 
 
+EMPTY = Samples(torch.empty(0), torch.empty(0, dtype=torch.int64))
+
+
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a method is given to learn: training images of the new classes only.
+    """What a method is given to learn: training images of the new classes, and perhaps more of known ones.
 
     No test data and no other task can be reached from here. Labels are positions in the class order, so the new
-    classes are `num_old .. num_seen - 1`.
+    classes are `num_old .. num_seen - 1`; labels of `extra` lie below `num_old`. A method without a memory refuses a
+    task with `extra` images.
     """
 
     index: int
     num_old: int
     num_new: int
     train: Samples
+    extra: Samples = EMPTY
 
     @property
     def num_seen(self) -> int:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic
 import torch
 from torch import Tensor
 
+from upcl.core.errors import UserError
 from upcl.core.memory import Budget, Memory
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Samples, Stage, Task
@@ -92,8 +93,12 @@ class Method(ABC, Generic[HeadT]):
 
     def begin(self, task: Task) -> None:
         """Gather the task's data and count its classes, freeze the teacher, grow the head."""
+        if len(task.extra) and not self.uses_memory:
+            raise UserError(
+                f"{self.title} keeps no exemplars, so it cannot learn more images of known classes: give it new classes only"
+            )
         self.task = task
-        self.data = task.train + self.memory.samples
+        self.data = task.train + self.memory.samples + task.extra
         self.counts = self.data.counts(task.num_seen).to(self.setting.device)
         self.teacher = frozen_copy(self.net) if self.uses_teacher and task.num_old else None
         self.net.grow(task.num_new)

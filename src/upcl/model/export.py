@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from upcl.core.errors import UserError
-from upcl.core.files import partial_name
+from upcl.core.files import atomic_path
 from upcl.nets import frozen_copy
 
 from .learner import Learner
@@ -112,13 +112,8 @@ def to_torch(learner: Learner, path: Path) -> None:
     """`torch.export.load(path).module()(images)` answers; names are in its extra file upcl.json."""
     with _without_chatter():
         program = torch.export.export(Answering(learner).eval(), EXAMPLE, dynamic_shapes=_shapes())
-    partial = partial_name(path)
-    try:
-        with _without_chatter():
-            torch.export.save(program, str(partial) + ".pt2", extra_files={"upcl.json": json.dumps(_told(learner))})
-        Path(str(partial) + ".pt2").replace(path)
-    finally:
-        Path(str(partial) + ".pt2").unlink(missing_ok=True)
+    with atomic_path(path, suffix=".pt2") as partial, _without_chatter():
+        torch.export.save(program, partial, extra_files={"upcl.json": json.dumps(_told(learner))})
 
 
 @contextmanager
@@ -155,9 +150,5 @@ def to_onnx(learner: Learner, path: Path) -> None:
     assert program is not None
     graph = program.model_proto
     onnx.helper.set_model_props(graph, _told(learner))
-    partial = partial_name(path)
-    try:
+    with atomic_path(path) as partial:
         onnx.save(graph, str(partial))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)

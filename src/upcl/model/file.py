@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import math
-import os
 import re
 import zipfile
 from dataclasses import asdict, astuple, dataclass, field
@@ -20,7 +19,7 @@ from PIL import Image
 from pydantic import NonNegativeInt, PositiveInt, TypeAdapter
 
 from upcl.core.errors import UpclError
-from upcl.core.files import partial_name
+from upcl.core.files import atomic_path
 from upcl.core.types import Samples
 from upcl.data.io.images import encode_png
 
@@ -65,16 +64,9 @@ _STATES = TypeAdapter(dict[NonNegativeInt, _StoredState])
 
 def save(bundle: Bundle, path: Path) -> None:
     """Write beside the target and rename over it: the old file stays whole until the new one is."""
-    partial = partial_name(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
-            _fill(file, bundle)
-        with open(partial, "rb+") as written:
-            os.fsync(written.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with atomic_path(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
+        _fill(file, bundle)
 
 
 def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from torch import Tensor
 
 from upcl.core.errors import UserError, unknown_choice
+from upcl.core.files import exclusive_lock
 from upcl.core.seeding import preserve_rng_state
 from upcl.data.io.images import decode_now
 from upcl.data.io.scan import ImageFile, printable_path, scan_folder
@@ -52,19 +52,14 @@ class Learner:
     def _changing(self) -> Iterator[None]:
         """Alone with the file, as it is now, whoever wrote it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(f"{self.path}.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise UserError(f"{self.path} is being changed by another process: wait until it is done") from None
-        try:
+        busy = f"{self.path} is being changed by another process; wait until it has finished"
+        with exclusive_lock(self.path.with_name(f".{self.path.name}.lock"), busy=busy):
             if self._stamp != _stamp(self.path):
                 self.bundle, self._reader = load(self.path) if self.path.exists() else None, None
-            yield
-        finally:
-            self._stamp = _stamp(self.path)
-            Path(lock.lock_file).unlink(missing_ok=True)
-            lock.release()
+            try:
+                yield
+            finally:
+                self._stamp = _stamp(self.path)
 
     @property
     def classes(self) -> list[str]:

@@ -115,11 +115,7 @@ class ModelUpdate:
         elif self.spec.pretrained:
             path = Path(self.spec.pretrained)
             load_pretrained(method.net.backbone, self.spec.backbone, read_weights(path), path)
-        seconds = self._train(method, watch) if self.num_new else 0.0
-        kept = {image_digest(image) for image in method.memory.samples.inputs}
-        left = torch.tensor([image_digest(image) not in kept for image in self.extra.inputs], dtype=torch.bool)
-        if bool(left.any()):
-            method.memory.refresh(self.extra[left], len(self.classes), method.extract)
+        seconds = self._train(method, watch) if self.num_new else self._reselect(method)
         state = self._state(method)
         found = evaluate_held_out(method, state)
         state = dataclasses.replace(state, reading=found.reading, calibration=found.calibration)
@@ -151,9 +147,7 @@ class ModelUpdate:
         stored = self.work / "config.json"
         if self.work.exists() and (not stored.is_file() or json.loads(stored.read_text()) != identity.to_json()):
             shutil.rmtree(self.work)  # of another step that was given up
-        method.memory.samples = method.memory.samples + self.extra
-        index = len(self.before.growth) if self.before else 0
-        task = Task(index, self.num_old, self.num_new, self.fresh)
+        task = self._task()
         with RunFolder(self.work, identity, resume=True, save_seconds=15) as folder:
 
             def tell(_task: Task, _stage: str, end: EpochResult) -> None:
@@ -163,6 +157,17 @@ class ModelUpdate:
             around = environment(self.device)
             still = [method.net.backbone] if self.spec.frozen else []
             return TaskTrainer(method, folder, self.spec.seed, around, tell, still=still).learn(task)
+
+    def _task(self) -> Task:
+        index = len(self.before.growth) if self.before else 0
+        return Task(index, self.num_old, self.num_new, self.fresh, self.extra)
+
+    def _reselect(self, method: Method[Any]) -> float:
+        """Without a new class there is nothing to train: only the exemplars are selected anew."""
+        if not method.uses_memory:
+            raise UserError(f"{method.title} keeps no exemplars, so more images of known classes change nothing")
+        method.memory.update(self._task(), method.extract)
+        return 0.0
 
     def _note(self, method: Method[Any]) -> str:
         if not self.num_new:

@@ -14,15 +14,15 @@ import io
 import json
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from filelock import FileLock, Timeout
 from torch import Tensor
 
 from upcl.core.errors import CheckpointError, UserError
-from upcl.core.files import PARTIAL, write_atomic, write_json
+from upcl.core.files import PARTIAL, exclusive_lock, write_atomic, write_json
 from upcl.core.identity import differences
 
 from .checkpoints import load_checkpoint, save_checkpoint
@@ -50,24 +50,20 @@ class RunFolder:
         self.resume = resume
         self.save_seconds = save_seconds
         self._saved_at = time.monotonic()
-        self._lock = FileLock(path / ".lock", timeout=0)
+        self._stack = ExitStack()
 
     def __enter__(self) -> RunFolder:
         self._look()
         self.path.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock.acquire()
-        except Timeout:
-            raise UserError(f"{self.path} is in use by another process") from None
-        try:
+        busy = f"{self.path} is in use by another process"
+        with ExitStack() as stack:
+            stack.enter_context(exclusive_lock(self.path / ".lock", busy=busy))
             self._claim()
-        except BaseException:
-            self._lock.release()
-            raise
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self._stack.close()
 
     def _look(self) -> bool:
         """Whether there is a run to go on with; refuse a folder that is neither empty nor ours, leaving it as it is."""

@@ -15,11 +15,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-import filelock
-from rich.console import Console
-from rich.progress import Progress
-
 from upcl.core.errors import UserError
+from upcl.core.files import exclusive_lock
+from upcl.core.progress import track
 
 MOST_BYTES = 400 * 10**9
 TAR_OVERHEAD = 10**8  # headers and padding of many small files
@@ -85,9 +83,8 @@ def _refuse_links(archive: Path, names: list[str]) -> None:
 
 def unpack(archive: Path, root: Path, folder: str) -> Path:
     """Unpack into a folder aside and move `folder` into the root when all of it is there."""
-    console = Console(stderr=True)
     with (
-        filelock.FileLock(root / f".{folder}.lock"),
+        exclusive_lock(root / f".{folder}.lock"),
         _members(archive) as members,
     ):
         for left in root.glob(f".unpacking-{folder}-*"):  # by a process that was killed: the lock is ours
@@ -101,13 +98,14 @@ def unpack(archive: Path, root: Path, folder: str) -> Path:
         _refuse_size(archive, sum(member.size for member in members))
         with (
             tempfile.TemporaryDirectory(dir=root, prefix=f".unpacking-{folder}-") as aside,
-            Progress(console=console, transient=True) as bar,
+            track(f"unpacking {archive.name}", len(members)) as advance,
         ):
-            for member in bar.track(members, description=f"unpacking {archive.name}"):
+            for member in members:
                 target = Path(aside) / member.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with member.open() as source, target.open("wb") as file:
                     shutil.copyfileobj(source, file)
+                advance(1)
             if not (Path(aside) / folder).is_dir():
                 raise UserError(f"{archive} does not hold the folder {folder}")
             (Path(aside) / folder).rename(root / folder)

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
-
 from upcl.core.errors import UserError, unknown_choice
+from upcl.core.progress import track
 from upcl.data.loaders.imagenet import HOW
 
 from .archives import unpack
@@ -104,13 +102,11 @@ def _transfer(url: str, part: Path) -> None:
     with response, part.open("ab" if response.status == 206 else "wb") as file:
         done = file.tell()
         total = done + int(response.headers["Content-Length"]) if response.headers["Content-Length"] else None
-        columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            row = bar.add_task(part.name.removesuffix(".part"), total=total, completed=done)
+        with track(part.name.removesuffix(".part"), total, completed=done, unit="bytes") as advance:
             while block := response.read(CHUNK):
                 file.write(block)
                 done += len(block)
-                bar.advance(row, len(block))
+                advance(len(block))
     if total is not None and done < total:
         raise ConnectionError(f"the transfer broke after {done:,} of {total:,} bytes")
 

@@ -10,7 +10,6 @@ import io
 import math
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,17 +19,13 @@ import numpy as np
 import PIL
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor
 
 from upcl.core.errors import UserError
-from upcl.core.files import PARTIAL, partial_name
+from upcl.core.files import PARTIAL, atomic_path
+from upcl.core.progress import track
 
 from .paths import decoded_root
-
-warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # the number of pixels is checked here
-
 
 CACHE_VERSION = 3
 STALE_SECONDS = 2 * 24 * 3600
@@ -147,17 +142,13 @@ def decode(paths: Sequence[Path], size: int, channels: int, what: str) -> Tensor
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(target.parent)
-        partial = partial_name(target)
-        try:
+        with atomic_path(target) as partial:
             array = np.lib.format.open_memmap(
                 partial, mode="w+", dtype=np.uint8, shape=(len(paths), channels, size, size)
             )
             _reserve(partial, array.nbytes)
             _fill(array, paths, size, channels, what)
             array.flush()
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
     return torch.from_numpy(np.load(target, mmap_mode="c"))
 
 
@@ -201,8 +192,6 @@ def _fill(array: Iterable[np.ndarray], paths: Sequence[Path], size: int, channel
         except BrokenImageError as error:
             raise UserError(f"{path} cannot be read: {error}. Replace or remove it") from None
 
-    console = Console(stderr=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool, Progress(console=console, transient=True) as bar:
-        row = bar.add_task(f"decoding {what}", total=len(paths))
+    with ThreadPoolExecutor(os.cpu_count()) as pool, track(f"decoding {what}", len(paths)) as advance:
         for _ in pool.map(one, zip(array, paths, strict=True)):
-            bar.advance(row)
+            advance(1)

@@ -13,11 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
 from upcl.core.errors import UserError
 from upcl.core.files import write_json
+from upcl.core.progress import track
 
 from .images import SUFFIXES, BrokenImageError, UnreachableImageError, files_digest, images_in, read_image
 from .paths import decoded_root
@@ -210,8 +208,11 @@ def read_all(files: Sequence[ImageFile]) -> list[ImageFile]:
     if kept.exists():
         told = json.loads(kept.read_text())
     else:
-        with ThreadPoolExecutor(os.cpu_count()) as pool, Progress(console=Console(stderr=True), transient=True) as bar:
-            told = list(bar.track(pool.map(one, there), total=len(there), description="reading images"))
+        told = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool, track("reading images", len(there)) as advance:
+            for each in pool.map(one, there):
+                told.append(each)
+                advance(1)
         for_now = [each.pop("for_now", False) for each in told]
         if not any(for_now):
             kept.parent.mkdir(parents=True, exist_ok=True)

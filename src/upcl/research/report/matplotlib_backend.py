@@ -12,7 +12,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from upcl.core.files import partial_name
+from upcl.core.files import atomic_path
 
 from .charts import LONGEST, PALETTE, Bars, Chart, Cloud, Curves, Heat, paint, shortened
 from .plotly_backend import BAND_OPACITY, PATTERNS, SCALE, TICKS
@@ -36,13 +36,9 @@ def draw(charts: Sequence[Chart], path: Path) -> Path:
             axes.set_title(_text(chart.title), fontsize=10)
         for axes in list(figure.axes)[len(charts) : rows * columns]:
             axes.set_visible(False)
-        partial = partial_name(path)
-        try:
-            metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(path.suffix[1:], {})
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(path.suffix[1:], {})
+        with atomic_path(path) as partial:
             figure.savefig(partial, format=path.suffix[1:], dpi=120, metadata=metadata)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
     return path
 
 
