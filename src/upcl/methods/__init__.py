@@ -1,7 +1,7 @@
 """The methods. To add one: a file in this folder and a line in `registry.py`."""
 
 from .base import LinearMethod, Method
-from .registry import METHODS, VARIANTS, MethodClass, Variant, find_method, method_options
+from .registry import METHODS, VARIANTS, MethodClass, Variant, build_method, find_method, method_options
 from .setting import Setting
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "MethodClass",
     "Setting",
     "Variant",
+    "build_method",
     "find_method",
     "method_options",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.options import check, fields_of
+from upcl.core.seeding import seed_all
 
 from .base import Method
 from .bic import BiC
@@ -28,6 +29,7 @@ from .lucir import Lucir
 from .lwf import LwF
 from .nccil import NCCIL
 from .scrollnet import ScrollNet
+from .setting import Setting
 from .upcl import UPCL
 from .wa import WA
 
@@ -102,3 +104,21 @@ def method_options(
     presets = {**(method.official if official else {}), **(VARIANTS[name].options if name in VARIANTS else {})}
     instance = method(**{**presets, **check(method, given, f"option of {method.name}")})
     return {field: getattr(instance, field) for field in fields_of(method)}
+
+
+def build_method(method_class: MethodClass, options: Mapping[str, Any], setting: Setting, seed: int) -> Method[Any]:
+    """Create a method with a fresh network and an empty memory; the one place where methods are built.
+
+    Args:
+        method_class: the class of the method.
+        options: values of its fields, such as `method_options` returns.
+        setting: data transform, backbone, recipes, memory budget and device.
+        seed: the run's seed; the initial weights depend on it.
+
+    Returns:
+        The method, ready to learn its first task.
+    """
+    method = method_class(**options)
+    seed_all(seed, "start")
+    method.start(setting)
+    return method
