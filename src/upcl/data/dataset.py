@@ -68,11 +68,22 @@ class Dataset:
         return digest.hexdigest()
 
 
-def statistics(parts: Iterable[Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of each channel, rounded so that they read well in a record."""
+def channel_statistics(batches: Iterable[Tensor]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation per channel, rounded to four decimals so that they read well in a record.
+
+    Args:
+        batches: uint8 images (N x C x H x W), in one pass.
+
+    Returns:
+        The means and the standard deviations, of pixel values in [0, 1].
+
+    Example:
+        >>> channel_statistics([torch.tensor([0, 255], dtype=torch.uint8).reshape(2, 1, 1, 1)])
+        ((0.5,), (0.5,))
+    """
     pixels, total, squares = 0, torch.zeros(()), torch.zeros(())
-    for part in parts:
-        values = part.transpose(0, 1).flatten(1).double() / 255
+    for images in batches:
+        values = images.transpose(0, 1).flatten(1).double() / 255
         pixels, total, squares = pixels + values.shape[1], total + values.sum(1), squares + values.square().sum(1)
     mean = total / pixels
     std = (squares / pixels - mean**2).clamp(min=0).sqrt().clamp(min=1e-3)

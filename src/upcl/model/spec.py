@@ -16,9 +16,7 @@ from upcl.core.options import check, fields_of
 from upcl.core.recipes import RECIPES, Recipes, split_options
 from upcl.core.seeding import seed_all
 from upcl.data import Transform
-from upcl.data.dataset import statistics
-from upcl.data.loaders.folder import SCALE
-from upcl.data.loaders.tiny_imagenet import IMAGENET_MEAN, IMAGENET_STD
+from upcl.data.defaults import CROP_SCALE, IMAGENET_MEAN, IMAGENET_STD, default_normalisation
 from upcl.data.transforms import Flip, PadCrop, RandomResizedCrop
 from upcl.methods import Method, Setting
 from upcl.methods.registry import find_method, method_options
@@ -31,7 +29,6 @@ MEMORY = "20/class"
 PROJECTOR = 256  # dimensions, where the backbone stands still
 MAX_FORGETTING = 20.0  # points that old classes may lose in one step
 PRETRAINED_LR = 0.01  # gentler than from the beginning
-MEASURED = 2000  # images, for mean and deviation
 LARGEST_OWN = 64  # pixels that images are brought to where nothing else is said
 
 
@@ -81,7 +78,7 @@ def resolve_spec(asked: LearnOptions, train: Tensor, path: Path, made: ModelSpec
             f"{method.title} with these options must know the number of classes in advance, so it cannot grow from "
             "folders: choose upcl, icarl, wa, ..."
         )
-    mean, std = statistics(train[:: max(1, len(train) // MEASURED)].split(64))
+    mean, std = default_normalisation(train)
     backbone = asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7")
     pretrained = ""
     if is_weights_file(asked.backbone):
@@ -104,7 +101,7 @@ def resolve_spec(asked: LearnOptions, train: Tensor, path: Path, made: ModelSpec
 
 
 def make_transform(spec: ModelSpec) -> Transform:
-    crop = PadCrop(max(1, spec.size // 8)) if spec.size <= 32 else RandomResizedCrop(spec.size, scale=SCALE)
+    crop = PadCrop(max(1, spec.size // 8)) if spec.size <= 32 else RandomResizedCrop(spec.size, scale=CROP_SCALE)
     return Transform(spec.mean, spec.std, (crop, Flip(0.5)))
 
 

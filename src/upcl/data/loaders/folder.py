@@ -14,16 +14,23 @@ import torch
 from upcl.core.errors import UserError
 from upcl.core.options import format_options, option, parse_options
 from upcl.core.types import Samples
-from upcl.data.dataset import Dataset, statistics
+from upcl.data.dataset import Dataset
+from upcl.data.defaults import (
+    CROP_SCALE,
+    DEFAULT_MEMORY,
+    MAX_DECODED_SIZE,
+    default_augmentations,
+    default_backbone,
+    default_channels,
+    default_image_size,
+    default_normalisation,
+)
 from upcl.data.io.crops import Photos
 from upcl.data.io.images import decode
 from upcl.data.io.scan import FolderReport, ImageFile, printable_path, scan_folder
-from upcl.data.transforms import Flip, PadCrop, RandomResizedCrop, Transform
+from upcl.data.transforms import Transform
 
-CACHED_SIZE = 64  # larger images are decoded anew for each batch
 LARGEST_SIZE = 2048
-SCALE = (0.3, 1.0)  # of an image's area, that a training crop covers
-MEASURED = 2000  # training images, evenly spaced, of which mean and deviation are taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,27 +71,25 @@ def load_folder(text: str) -> Dataset:
         raise UserError(f"{printable_path(root)}: no training image can be read, such as {health.broken[0][0]}")
     classes = sorted({file.label for file in train})
     number = {label: k for k, label in enumerate(classes)}
-    size = options.size or _own_size(good)
-    channels = 1 if all(file.grey for file in good) else 3
+    size = options.size or default_image_size(good)
+    channels = default_channels(good)
     paths = [file.path for file in (*train, *test)]
     photos = None
-    if size > CACHED_SIZE:
+    if size > MAX_DECODED_SIZE:
         identity = hashlib.sha256("".join(file.pixels for file in (*train, *test)).encode()).hexdigest()
-        photos = Photos(Photos.names(paths), size, identity, channels, scale=SCALE)
+        photos = Photos(Photos.names(paths), size, identity, channels, scale=CROP_SCALE)
     inputs = torch.arange(len(paths)) if photos else decode(paths, size, channels, printable_path(root.name))
     every = Samples(inputs, torch.tensor([number[file.label] for file in (*train, *test)]))
-    some = torch.arange(0, len(train), max(1, len(train) // MEASURED)).split(64)
-    mean, std = statistics(photos.batches(inputs, some, augment=False) if photos else (inputs[part] for part in some))
-    crop = PadCrop(max(1, size // 8)) if size <= 32 else RandomResizedCrop(size, scale=SCALE)
+    mean, std = default_normalisation(inputs[: len(train)], photos)
     return Dataset(
         name=f"folder:{printable_path(root.resolve().name)}{format_options(options)}",
         train=every[: len(train)],
         test=every[len(train) :],
         classes=tuple(classes),
-        transform=Transform(mean, std, (Flip(0.5),) if photos else (crop, Flip(0.5)), photos),
-        backbone="medium" if size <= CACHED_SIZE else "resnet18-7x7",
+        transform=Transform(mean, std, default_augmentations(size, crop=photos is None), photos),
+        backbone=default_backbone(size),
         recipe="quick",
-        memory="20/class",
+        memory=DEFAULT_MEMORY,
         tasks=min(5, len(classes)),
         notes=(*health.notes(), *notes),
     )
@@ -107,12 +112,6 @@ def _split(
     left_out = sorted(others - classes)
     notes = [f"classes of the test folder without training images were left out: {', '.join(left_out[:5])}"]
     return train, [file for file in tested if file.label in classes], notes if left_out else []
-
-
-def _own_size(files: Sequence[ImageFile]) -> int:
-    sizes = {(file.width, file.height) for file in files}
-    width, height = next(iter(sizes))
-    return width if len(sizes) == 1 and width == height and width <= CACHED_SIZE else CACHED_SIZE
 
 
 def hold_out(files: Sequence[ImageFile], percent: int, seed: int) -> tuple[list[ImageFile], list[ImageFile]]:

@@ -18,12 +18,11 @@ from upcl.core.errors import UserError
 from upcl.core.options import option
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
+from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
 from upcl.data.io.crops import Photos
 from upcl.data.io.images import images_in
 from upcl.data.subset import Slice
 from upcl.data.transforms import Augmentation, Brightness, Flip, Transform
-
-from .tiny_imagenet import IMAGENET_MEAN, IMAGENET_STD
 
 SIZE = 224
 LUCIR_SEED, SUBSET = 1993, 100

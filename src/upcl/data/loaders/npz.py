@@ -12,10 +12,9 @@ import torch
 
 from upcl.core.errors import UserError
 from upcl.core.types import Samples
-from upcl.data.dataset import Dataset, statistics
+from upcl.data.dataset import Dataset
+from upcl.data.defaults import DEFAULT_MEMORY, default_normalisation
 from upcl.data.transforms import PadCrop, Transform
-
-from .folder import MEASURED
 
 KEYS = ("train_x", "train_y", "test_x", "test_y")
 
@@ -31,7 +30,7 @@ def load_npz(text: str) -> Dataset:
     names = (
         [str(name) for name in np.atleast_1d(arrays["classes"])] if "classes" in arrays else list(map(str, range(num)))
     )
-    mean, std = statistics(train.inputs[:: max(1, len(train) // MEASURED)].split(64))
+    mean, std = default_normalisation(train.inputs)
     return Dataset(
         name=f"npz:{path.name}",
         train=train,
@@ -40,7 +39,7 @@ def load_npz(text: str) -> Dataset:
         transform=Transform(mean, std, (PadCrop(max(1, train.inputs.shape[-1] // 8)),)),
         backbone="small",
         recipe="quick",
-        memory="20/class",
+        memory=DEFAULT_MEMORY,
         tasks=min(5, len(names)),
     )
 

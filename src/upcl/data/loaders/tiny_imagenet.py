@@ -9,11 +9,10 @@ import torch
 from upcl.core.errors import UserError
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
+from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
 from upcl.data.io.images import decode, images_in
 from upcl.data.io.paths import find_folder
 from upcl.data.transforms import Flip, RandomResizedCrop, Transform
-
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def load_tiny(root: Path) -> Dataset:
