@@ -17,7 +17,7 @@ class HoldStill(LinearMethod):
     name = "hold-still"
     title = "Hold still"
     paper = "none: an example"
-    idea = "replays exemplars and keeps features near the teacher's"
+    summary = "replays exemplars and keeps features near the teacher's"
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)), later=Recipe(epochs=170, milestones=(80, 120))
     )

@@ -107,7 +107,7 @@ def test_yaml_must_hold_keys(tmp_path: Path) -> None:
 
 
 def test_differences_name_the_place() -> None:
-    assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == ["a.b: 1 there, 3 now"]
+    assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == ["a.b: stored 1, requested 3"]
 
 
 def test_sizes_are_a_number_or_a_list() -> None:

@@ -9,13 +9,13 @@ from upcl.core.types import Batch, Samples, Task
 
 def test_step_schedule_changes_the_rate_at_the_milestone_epoch() -> None:
     recipe = Recipe(epochs=5, lr=0.1, milestones=(3,))
-    assert [round(recipe.rate(e, 0, 10), 6) for e in range(5)] == [0.1, 0.1, 0.1, 0.01, 0.01]
+    assert [round(recipe.learning_rate(e, 0, 10), 6) for e in range(5)] == [0.1, 0.1, 0.1, 0.01, 0.01]
 
 
 def test_cosine_schedule_halves_the_rate_half_way() -> None:
     recipe = Recipe(epochs=50, lr=0.05, schedule="cosine")
-    assert recipe.rate(0, 0, 1) == pytest.approx(0.05)
-    assert recipe.rate(25, 0, 1) == pytest.approx(0.025)
+    assert recipe.learning_rate(0, 0, 1) == pytest.approx(0.05)
+    assert recipe.learning_rate(25, 0, 1) == pytest.approx(0.025)
 
 
 def test_one_cycle_equals_torch() -> None:
@@ -24,19 +24,19 @@ def test_one_cycle_equals_torch() -> None:
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=epochs * steps, cycle_momentum=False)
     for done in range(epochs * steps):
-        assert recipe.rate(done // steps, done % steps, steps) == pytest.approx(schedule.get_last_lr()[0])
+        assert recipe.learning_rate(done // steps, done % steps, steps) == pytest.approx(schedule.get_last_lr()[0])
         optimizer.step()
         schedule.step()
 
 
 def test_one_cycle_of_a_single_step_is_finite() -> None:
-    assert Recipe(epochs=1, lr=0.1, schedule="one-cycle").rate(0, 0, 1) == pytest.approx(0.004)
+    assert Recipe(epochs=1, lr=0.1, schedule="one-cycle").learning_rate(0, 0, 1) == pytest.approx(0.004)
 
 
 def test_few_images_make_smaller_batches() -> None:
     recipe = Recipe(batch_size=64, min_steps=20)
-    assert [recipe.batch_for(num) for num in (10, 320, 1000, 1280, 50_000)] == [16, 16, 50, 64, 64]
-    assert Recipe(batch_size=64).batch_for(10) == 64
+    assert [recipe.batch_size_for(num) for num in (10, 320, 1000, 1280, 50_000)] == [16, 16, 50, 64, 64]
+    assert Recipe(batch_size=64).batch_size_for(10) == 64
 
 
 def test_milestones_scale_with_the_epochs() -> None:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from upcl.core.errors import TrainingError, UserError
 from upcl.core.frames import (
-    best_assignment,
+    optimal_assignment,
     energy,
     extend_gaussian,
     extend_orthonormal,
     extend_uniform,
-    is_best_assignment,
+    is_optimal_assignment,
     largest_cosine,
     minimum_energy,
     orthonormalise,
@@ -56,9 +56,9 @@ def test_more_rows_than_dimensions_is_refused_with_a_way_out() -> None:
 
 def test_cosine_and_distance_assignments_can_differ() -> None:
     cosines = torch.tensor([[0.85, 0.5], [0.4, 0.0]])
-    assert best_assignment(cosines).tolist() == [1, 0]
+    assert optimal_assignment(cosines).tolist() == [1, 0]
     distances = (2 - 2 * cosines).sqrt()
-    assert best_assignment(-distances).tolist() == [0, 1]
+    assert optimal_assignment(-distances).tolist() == [0, 1]
     assert float(cosines[0, 1] + cosines[1, 0]) == pytest.approx(0.9)
     assert float(cosines.trace()) == pytest.approx(0.85)
     assert float(distances.trace()) == pytest.approx(1.961936, abs=1e-5)
@@ -72,22 +72,22 @@ def test_assignment_equals_brute_force_and_its_proof_is_sound(num: int, seed: in
         order: sum(float(similarity[i, j]) for i, j in enumerate(order)) for order in itertools.permutations(range(num))
     }
     best = max(totals.values())
-    found = tuple(best_assignment(similarity).tolist())
+    found = tuple(optimal_assignment(similarity).tolist())
     assert totals[found] == pytest.approx(best)
     for order, total in totals.items():
-        if bool(is_best_assignment(similarity, torch.tensor(order))):
+        if bool(is_optimal_assignment(similarity, torch.tensor(order))):
             assert total == pytest.approx(best)
 
 
 def test_proof_holds_where_every_class_has_its_own_nearest() -> None:
     similarity = torch.tensor([[0.1, 0.9], [0.8, 0.2]])
-    assert bool(is_best_assignment(similarity, torch.tensor([1, 0])))
-    assert not bool(is_best_assignment(similarity, torch.tensor([0, 1])))
+    assert bool(is_optimal_assignment(similarity, torch.tensor([1, 0])))
+    assert not bool(is_optimal_assignment(similarity, torch.tensor([0, 1])))
 
 
 def test_features_that_are_not_finite_are_named() -> None:
     with pytest.raises(TrainingError, match="not finite"):
-        best_assignment(torch.full((2, 2), float("nan")))
+        optimal_assignment(torch.full((2, 2), float("nan")))
 
 
 @pytest.mark.parametrize("num", [10, 100, 200, 500, 1000])

@@ -16,8 +16,8 @@ def matched_head(dim: int = 16) -> PrototypeHead:
     """A head whose first four classes are matched in reverse order."""
     head = PrototypeHead(dim)
     head.grow(4)
-    head.follow(head.frame.flip(0), torch.arange(4), 0.9)
-    head.match(0)
+    head.update_centroids(head.frame.flip(0), torch.arange(4), 0.9)
+    head.assign(0)
     assert head.assignment.tolist() == [3, 2, 1, 0]
     return head
 
@@ -37,8 +37,8 @@ def test_old_prototypes_survive_growth_moves_copies_and_files() -> None:
         assert torch.equal(other.vectors, before)
         for num_new in (3, 1, 5):
             other.grow(num_new)
-            other.follow(other.frame.flip(0), torch.arange(other.num_classes), 0.9)
-            other.match(other.num_classes - num_new)
+            other.update_centroids(other.frame.flip(0), torch.arange(other.num_classes), 0.9)
+            other.assign(other.num_classes - num_new)
             assert torch.equal(other.vectors[:4], before), "matching new classes moved an old prototype"
 
 
@@ -52,8 +52,8 @@ def test_prototypes_stay_orthonormal_and_old_ones_fixed(growth: list[int], seed:
         head.grow(num_new)
         assert torch.equal(head.vectors[: len(old)], old)
         labels = torch.randint(0, head.num_classes, (20,))
-        head.follow(F.normalize(torch.randn(20, 32)), labels, 0.9)
-        head.match(len(old))
+        head.update_centroids(F.normalize(torch.randn(20, 32)), labels, 0.9)
+        head.assign(len(old))
         assert sorted(head.assignment.tolist()) == list(range(head.num_classes))
         gram = head.vectors @ head.vectors.T
         assert torch.allclose(gram, torch.eye(head.num_classes), atol=2e-6)
@@ -64,13 +64,13 @@ def test_centroids_follow_the_moving_average_of_the_specification() -> None:
     head = PrototypeHead(3)
     head.grow(2)
     start = F.normalize(torch.tensor([[1.0, 1.0, 0.0]]))
-    head.follow(start, torch.tensor([0]), 0.9)
+    head.update_centroids(start, torch.tensor([0]), 0.9)
     assert torch.allclose(head.centroids[0], start[0]), "the first sight overwrites"
     assert head.met.tolist() == [True, False]
     unseen = head.centroids[1].clone()
     rows = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.8, 0.6]])
     assert torch.allclose(F.normalize(rows.mean(0), dim=0), torch.tensor([0.0, 0.948683, 0.316228]), atol=1e-5)
-    head.follow(rows, torch.tensor([0, 0]), 0.9)
+    head.update_centroids(rows, torch.tensor([0, 0]), 0.9)
     assert torch.allclose(head.centroids[0], torch.tensor([0.656132, 0.753942, 0.032603]), atol=1e-5)
     assert torch.allclose(head.centroids[1], unseen)
 
@@ -84,7 +84,7 @@ def test_matching_can_follow_cosines_or_distances() -> None:
         rows[:, 3] = (1 - rows.square().sum(1)).sqrt()
         head.centroids = rows
         head.assignment = torch.tensor([1, 0]) if by_distance else torch.tensor([0, 1])
-        head.match(0, by_distance=by_distance)
+        head.assign(0, by_distance=by_distance)
         assert head.assignment.tolist() == wanted
 
 

@@ -92,8 +92,8 @@ def test_floor_sharing_of_the_specification(total: int, classes: int, each: int)
 def test_budgets_are_read_in_all_three_units() -> None:
     assert Budget.parse("2000") == Budget(2000, "images")
     assert Budget.parse("20/class").quotas([50, 7], 1) == [20, 7]
-    assert Budget.parse("50MB").slots(10, 3072) == 50_000_000 // 3072
-    assert Budget.parse("1KiB").slots(10, 64) == 16
+    assert Budget.parse("50MB").capacity(10, 3072) == 50_000_000 // 3072
+    assert Budget.parse("1KiB").capacity(10, 64) == 16
     for wrong in ("many", "-3", "20/task", "5TB", ""):
         with pytest.raises(UserError, match="say a number of images"):
             Budget.parse(wrong)

@@ -32,7 +32,7 @@ def test_there_are_sixteen_methods_in_the_order_of_the_paper() -> None:
     assert list(METHODS) == wanted.split()
     assert all(method.name == name for name, method in METHODS.items())
     for method in METHODS.values():
-        assert method.title and method.paper and method.idea
+        assert method.title and method.paper and method.summary
 
 
 @dataclass(kw_only=True, eq=False)
@@ -40,7 +40,7 @@ class Plain(LinearMethod):
     """Keeps the contract."""
 
     name = "plain"
-    title = paper = idea = "plain"
+    title = paper = summary = "plain"
     recipes = Recipes(Recipe(), Recipe())
 
     def losses(self, batch: Batch) -> Losses:

@@ -8,7 +8,7 @@ from upcl.core.memory import Budget
 
 
 def test_curve_of_the_specification() -> None:
-    assert metrics.average([90, 80, 70, 66]) == 76.5
+    assert metrics.average_accuracy([90, 80, 70, 66]) == 76.5
 
 
 RATIOS = {  # images a class, memory, classes a task: ratios of the tasks

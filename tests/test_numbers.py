@@ -20,8 +20,8 @@ from upcl.methods.cosine import Cosine
 from upcl.methods.cwd import CwD
 from upcl.methods.fetril import FeTrIL, nearest_new
 from upcl.methods.ldam import LDAM
-from upcl.methods.lucir import Lucir
-from upcl.methods.nccil import NCCIL, flown
+from upcl.methods.lucir import LUCIR
+from upcl.methods.nccil import NCCIL, flying_target
 from upcl.methods.registry import VARIANTS
 from upcl.methods.scrollnet import ScrollNet
 from upcl.methods.upcl import LAMBDA_ONE, UPCL
@@ -296,7 +296,7 @@ def test_bic_second_stage_moves_two_numbers_in_evaluation_mode() -> None:
 
 
 def lucir_fixture(**options: Any) -> Losses:
-    method = second_task(Lucir(**options), CosineHead(2))
+    method = second_task(LUCIR(**options), CosineHead(2))
     head = method.net.head
     with torch.no_grad():
         head.old.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
@@ -319,13 +319,13 @@ def test_lucir_terms() -> None:
 
 @pytest.mark.parametrize(("old", "new", "value"), [(10, 10, 5.0), (90, 10, 15.0), (50, 10, 11.180340)])
 def test_lucir_weight_is_never_zero_in_the_second_task(old: int, new: int, value: float) -> None:
-    method = Lucir()
+    method = LUCIR()
     method.task = Task(1, old, new, Samples(torch.zeros(0, 1), torch.zeros(0)))
-    assert close(method.strength, value)
+    assert close(method.feature_weight, value)
 
 
 def test_lucir_imprints_unit_means_with_the_old_norm() -> None:
-    method = second_task(Lucir(), CosineHead(2), torch.tensor([1, 1, 2]), (2, 1))
+    method = second_task(LUCIR(), CosineHead(2), torch.tensor([1, 1, 2]), (2, 1))
     with torch.no_grad():
         method.net.head.old.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0]]))
     method.task = Task(1, 2, 1, Samples(torch.zeros(2, 1), torch.tensor([2, 2])))
@@ -335,9 +335,9 @@ def test_lucir_imprints_unit_means_with_the_old_norm() -> None:
 
 
 def test_lucir_features_are_signed_and_old_rows_are_not_trained() -> None:
-    method = second_task(Lucir(), CosineHead(2))
+    method = second_task(LUCIR(), CosineHead(2))
     method.setting = make_setting(
-        resolve(make_request({"data": "digits"}), load_dataset("digits"), Lucir), load_dataset("digits"), CPU
+        resolve(make_request({"data": "digits"}), load_dataset("digits"), LUCIR), load_dataset("digits"), CPU
     )
     assert not any(p is method.net.head.old for p in method.stage().params)
     net = method.make_net()
@@ -345,16 +345,16 @@ def test_lucir_features_are_signed_and_old_rows_are_not_trained() -> None:
 
 
 def test_lucir_ranks_against_no_more_rivals_than_there_are() -> None:
-    method = second_task(Lucir(rivals=5), CosineHead(2))
-    assert torch.isfinite(method.rank(torch.rand(3, 4), torch.tensor([0, 1, 3])))
-    assert float(method.rank(torch.rand(3, 4), torch.tensor([2, 2, 3]))) == 0, "no old image, no ranking"
+    method = second_task(LUCIR(rivals=5), CosineHead(2))
+    assert torch.isfinite(method.ranking_loss(torch.rand(3, 4), torch.tensor([0, 1, 3])))
+    assert float(method.ranking_loss(torch.rand(3, 4), torch.tensor([2, 2, 3]))) == 0, "no old image, no ranking"
 
 
 def test_nearest_means_use_plain_images_only() -> None:
     """LUCIR's code averages in copies whose colour channels are swapped where it means to mirror them."""
     data = load_dataset("synthetic:classes=2,train=4,test=2")
     method = METHODS["lucir"]()
-    method.start(make_setting(resolve(make_request({"data": data.name, "tasks": 1}), data, Lucir), data, CPU))
+    method.start(make_setting(resolve(make_request({"data": data.name, "tasks": 1}), data, LUCIR), data, CPU))
     seen: list[Tensor] = []
 
     def features(images: Tensor) -> Tensor:
@@ -397,7 +397,7 @@ def coil_fixture(epoch: int, epochs: int = 160) -> Losses:
     method = second_task(Coil(), CosineHead(2))
     method.teacher = teaches(OLD.float())
     method.ahead = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
-    method.carry_back = lambda: setattr(method, "back", torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    method.transport_back = lambda: setattr(method, "back", torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
     features = torch.tensor([[0.6, 0.8], [1.0, -0.5], [-0.2, 0.9]])
     losses: Losses = method.losses(Batch(features, Y, epoch, epochs, 0, 1))
     return losses
@@ -436,7 +436,7 @@ def test_coil_refreshes_once_an_epoch_or_as_asked() -> None:
         calls: list[int] = []
         method.ahead = method.back = torch.eye(2)
         for step in range(5):
-            method.carry_back = lambda step=step, calls=calls: calls.append(step)
+            method.transport_back = lambda step=step, calls=calls: calls.append(step)
             method.losses(Batch(torch.rand(3, 2), Y, 1, 10, step, 5))
         assert calls == wanted
 
@@ -461,7 +461,7 @@ def test_fetril_moves_new_features_onto_old_means() -> None:
     method.features = torch.zeros(4, 128)
     method.features[:, :2] = torch.tensor([[5.2, 0.8], [4.8, 1.2], [0.5, 0.6], [0.5, 0.6]])
     method.task = Task(1, 2, 2, Samples(torch.zeros(4, 1), torch.tensor([2, 2, 3, 3])))
-    rows = method.imitate()
+    rows = method.translate_features()
     assert rows.labels.tolist() == [2, 2, 3, 3, 0, 0, 1, 1]
     moved = rows.inputs[rows.labels == 0][:, :2]
     assert torch.allclose(moved, torch.tensor([[2.2, 0.0], [1.8, 0.4]]), atol=1e-5)
@@ -488,7 +488,7 @@ def test_nccil_terms() -> None:
 
 
 def test_nccil_targets_fly() -> None:
-    target = flown(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]]), 0.25)
+    target = flying_target(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]]), 0.25)
     assert torch.allclose(target, torch.tensor([[0.759257, 0.650791]]), atol=1e-5)
     method = second_task(NCCIL(), PrototypeHead(4, frame=torch.eye(4)))
     method.targets = torch.eye(4)
@@ -782,7 +782,7 @@ def test_new_cosine_rows_are_never_zero(method: Any) -> None:
 
 
 def test_lucir_imprints_when_a_task_begins() -> None:
-    method = begun(Lucir())
+    method = begun(LUCIR())
     task = method.task
     means = class_means(method.extract(task.train), task.train.labels - task.num_old, task.num_new)
     assert torch.allclose(F.normalize(method.net.head.new), means, atol=1e-5)

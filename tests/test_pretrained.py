@@ -14,7 +14,7 @@ from upcl import UserError
 from upcl.model.learner import Learner
 from upcl.model.spec import LearnOptions
 from upcl.nets import make_backbone
-from upcl.nets.pretrained import KNOWN, backbone_of, load_pretrained, read_weights
+from upcl.nets.pretrained import KNOWN, infer_backbone, load_pretrained, read_weights
 
 from .test_models import photos
 
@@ -51,7 +51,7 @@ def test_both_styles_are_understood(name: str, style: str, tmp_path: Path) -> No
         wrapped = {f"module.{k}": v for k, v in weights.items()}
         torch.save({"state_dict": wrapped} if style.startswith("wrapped") else weights, path)
     read = read_weights(path)
-    assert backbone_of(read, path) == name
+    assert infer_backbone(read, path) == name
     backbone = make_backbone(name)
     load_pretrained(backbone, name, read, path)
     own = backbone.state_dict()
@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="unknown to us, strange"):
         load_pretrained(backbone, "resnet18-7x7", {**weights, "strange": torch.zeros(1)}, path)
     with pytest.raises(UserError, match=r"no ResNet-18, 34 or 50: its stages have \[0, 0, 0, 0\] blocks"):
-        backbone_of({"x": torch.zeros(1)}, path)
+        infer_backbone({"x": torch.zeros(1)}, path)
     path.write_bytes(b"no weights")
     with pytest.raises(UserError, match="cannot be read as weights"):
         read_weights(path)

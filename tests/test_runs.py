@@ -94,7 +94,7 @@ def test_a_folder_is_never_overwritten(tmp_path: Path) -> None:
 def test_another_config_is_refused_with_the_difference(tmp_path: Path) -> None:
     out = tmp_path / "run"
     run("upcl", STREAM, out=out, **QUICK)
-    with pytest.raises(UserError, match=r"options.tau: 0.07 there, 0.2 now"):
+    with pytest.raises(UserError, match=r"options.tau: stored 0.07, requested 0.2"):
         run("upcl", STREAM, out=out, resume=True, options={"tau": 0.2}, **QUICK)
     with pytest.raises(UserError, match="data_sha256"):
         run("upcl", STREAM + ",seed=9", out=out, resume=True, **QUICK)
@@ -307,7 +307,7 @@ def test_a_resume_with_other_threads_is_noted(tmp_path: Path) -> None:
         record = run("finetune", STREAM, out=out, resume=True, **QUICK)
     finally:
         torch.set_num_threads(threads)
-    assert f"threads: {threads} there, {threads + 1} now" in record["notes"][0]
+    assert f"threads: stored {threads}, requested {threads + 1}" in record["notes"][0]
 
 
 def test_a_finished_record_is_not_written_again(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def loss_and_gradient(net: Network[LinearHead]) -> tuple[Tensor, Tensor]:
 def test_every_execution_gives_the_same_loss(execution: Execution, tolerance: float) -> None:
     wanted, gradient = loss_and_gradient(network())
     net = network()
-    net.execute(execution)
+    net.set_execution(execution)
     assert next(net.parameters()).is_contiguous(memory_format=torch.channels_last)
     found, moved = loss_and_gradient(net)
     assert found.dtype == torch.float32
@@ -85,8 +85,8 @@ def test_our_parts_equal_the_plain_ones() -> None:
     ours.grow(6)
     for _ in range(4):
         rows = nn.functional.normalize(torch.randn(24, 16))
-        ours.follow(rows, labels, 0.9)
-        ours.match(0)
+        ours.update_centroids(rows, labels, 0.9)
+        ours.assign(0)
         plain.match(rows, labels)
         assert torch.equal(ours.vectors, plain.prototypes)
 

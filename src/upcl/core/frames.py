@@ -170,7 +170,7 @@ def sinkhorn(cost: Tensor, regularisation: float, iterations: int = 500) -> Tens
     return (kernel + left + right).exp().to(cost)
 
 
-def is_best_assignment(similarity: Tensor, assignment: Tensor) -> Tensor:
+def is_optimal_assignment(similarity: Tensor, assignment: Tensor) -> Tensor:
     """A cheap proof that `assignment` maximises the summed similarity; False means "not proven".
 
     The row maxima, and the column maxima, each sum to an upper bound of every assignment.
@@ -181,7 +181,7 @@ def is_best_assignment(similarity: Tensor, assignment: Tensor) -> Tensor:
     return by_row | by_column
 
 
-def best_assignment(similarity: Tensor) -> Tensor:
+def optimal_assignment(similarity: Tensor) -> Tensor:
     """The permutation s that maximises sum_k similarity[k, s_k] (Hungarian algorithm)."""
     try:
         columns = linear_sum_assignment(similarity.cpu().numpy(), maximize=True)[1]

@@ -15,7 +15,7 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [*old, *(key for key in new if key not in old)]
         return [line for k in keys for line in differences(old.get(k), new.get(k), f"{path}.{k}" if path else k)]
-    return [] if old == new else [f"{path}: {old!r} there, {new!r} now"]
+    return [] if old == new else [f"{path}: stored {old!r}, requested {new!r}"]
 
 
 def weights_sha256(state: Mapping[str, Tensor]) -> str:

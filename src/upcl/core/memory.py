@@ -48,7 +48,7 @@ class Budget:
             return Budget(amount, "images/class", sharing)
         return Budget(amount * BYTES[unit], "bytes", sharing)
 
-    def slots(self, num_classes: int, image_bytes: int) -> int:
+    def capacity(self, num_classes: int, image_bytes: int) -> int:
         """Images in all that the budget allows (of a budget without limit: one a class at least)."""
         if self.unit == "images/class":
             return self.amount * num_classes
@@ -62,7 +62,7 @@ class Budget:
             return list(available)
         if self.unit == "images/class":
             return [min(self.amount, images) for images in available]
-        total = self.slots(len(available), image_bytes)
+        total = self.capacity(len(available), image_bytes)
         if self.sharing == "floor":
             return [min(total // max(len(available), 1), images) for images in available]
         return divide_budget(total, available)

@@ -46,7 +46,7 @@ def backward_transfer(matrix: AccuracyMatrix) -> float | None:
     return sum(matrix[last][j] - matrix[j][j] for j in range(last)) / last
 
 
-def average(curve: Sequence[float]) -> float:
+def average_accuracy(curve: Sequence[float]) -> float:
     """A_avg: the plain mean of A_0 .. A_{T-1}, the first task included."""
     return sum(curve) / len(curve)
 

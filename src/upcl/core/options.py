@@ -61,7 +61,7 @@ def fields_of(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
     return {f.name: f for f in dataclasses.fields(cls) if f.init}
 
 
-def check(cls: type[Any], values: Mapping[str, Any], what: str) -> dict[str, Any]:
+def check_values(cls: type[Any], values: Mapping[str, Any], what: str) -> dict[str, Any]:
     """Values converted to the field types of a dataclass; all that is wrong is said at once."""
     known = fields_of(cls)
     for key in values:

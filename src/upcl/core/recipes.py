@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from annotated_types import Ge
 
 from .errors import unknown_choice
-from .options import Count, Fraction, Natural, NonNegative, Positive, check, option
+from .options import Count, Fraction, Natural, NonNegative, Positive, check_values, option
 
 if TYPE_CHECKING:
     from .types import Task
@@ -42,13 +42,13 @@ class Recipe:
         milestones = tuple(max(1, round(m * epochs / self.epochs)) for m in self.milestones)
         return dataclasses.replace(self, epochs=epochs, milestones=milestones)
 
-    def batch_for(self, num: int) -> int:
+    def batch_size_for(self, num: int) -> int:
         """Images a step of a stage with `num` images."""
         if not self.min_steps:
             return self.batch_size
         return min(self.batch_size, max(SMALLEST_BATCH, num // self.min_steps))
 
-    def rate(self, epoch: int, step: int, steps: int) -> float:
+    def learning_rate(self, epoch: int, step: int, steps: int) -> float:
         """Learning rate of step `step` of `steps` in epoch `epoch`."""
         if self.schedule == "step":
             return self.lr * self.gamma ** sum(epoch >= m for m in self.milestones)
@@ -90,7 +90,7 @@ RECIPES: dict[str, Recipes | None] = {
 }
 
 
-def split_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def split_recipe_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """`recipe.lr`, `first.lr` and `later.lr` apart from the fields of the method."""
     parts: dict[str, dict[str, Any]] = {"recipe": {}, "first": {}, "later": {}, "method": {}}
     for key, value in options.items():
@@ -101,14 +101,14 @@ def split_options(options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return parts
 
 
-def changed_recipes(recipes: Recipes, epochs: int | None, options: Mapping[str, Mapping[str, Any]]) -> Recipes:
+def override_recipes(recipes: Recipes, epochs: int | None, options: Mapping[str, Mapping[str, Any]]) -> Recipes:
     """Recipes in another number of epochs, and with the fields that were split off the options."""
     if epochs is not None:
         recipes = recipes.scaled(epochs)
-    both = check(Recipe, options["recipe"], "recipe field")
+    both = check_values(Recipe, options["recipe"], "recipe field")
     changed = []
     for part, recipe in (("first", recipes.first), ("later", recipes.later)):
-        changes = {**both, **check(Recipe, options[part], "recipe field")}
+        changes = {**both, **check_values(Recipe, options[part], "recipe field")}
         if "epochs" in changes:
             recipe = recipe.scaled(changes["epochs"])
         changed.append(dataclasses.replace(recipe, **changes))

@@ -18,7 +18,7 @@ import torch
 SeedPath = tuple[int | str, ...]
 
 
-def derive(seed_path: SeedPath) -> int:
+def derive_seed(seed_path: SeedPath) -> int:
     """A 63-bit seed for a seed_path of a run, such as `(seed, "task", 3, "stage", 0, "epoch", 7)`."""
     digest = hashlib.sha256("/".join(map(str, seed_path)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
@@ -26,7 +26,7 @@ def derive(seed_path: SeedPath) -> int:
 
 def seed_all(*seed_path: int | str) -> None:
     """Seed every global generator for this seed_path of the run."""
-    seed = derive(seed_path)
+    seed = derive_seed(seed_path)
     torch.manual_seed(seed)  # every device
     np.random.seed(seed % 2**32)
     random.seed(seed)

@@ -50,7 +50,7 @@ class Samples:
         return Samples(self.inputs.to(device), self.labels.to(device))
 
 
-EMPTY = Samples(torch.empty(0), torch.empty(0, dtype=torch.int64))
+NO_SAMPLES = Samples(torch.empty(0), torch.empty(0, dtype=torch.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Task:
     num_old: int
     num_new: int
     train: Samples
-    extra: Samples = EMPTY
+    extra: Samples = NO_SAMPLES
 
     @property
     def num_seen(self) -> int:

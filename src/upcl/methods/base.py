@@ -31,10 +31,10 @@ class Method(ABC, Generic[HeadT]):
     name: ClassVar[str]
     title: ClassVar[str]
     paper: ClassVar[str]
-    idea: ClassVar[str]
+    summary: ClassVar[str]
     recipes: ClassVar[Recipes]
-    differs: ClassVar[str] = ""
-    official: ClassVar[Mapping[str, Any]] = {}
+    deviations: ClassVar[str] = ""
+    official_options: ClassVar[Mapping[str, Any]] = {}
     uses_memory: ClassVar[bool] = True
     uses_teacher: ClassVar[bool] = True
     needs_exemplars: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class Method(ABC, Generic[HeadT]):
     def fresh_net(self) -> Network[HeadT]:
         """A network without classes, on the device, ready to run."""
         net = self.make_net().eval().to(self.setting.device)
-        net.execute(self.setting.execution)
+        net.set_execution(self.setting.execution)
         return net
 
     def memory_budget(self) -> Budget:

@@ -15,18 +15,18 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Samples, Stage, Task
 from upcl.nets import CorrectedHead, Network
 
-from .distilled import Distilled
+from .distillation import DistillationMethod
 
 _RECIPE = Recipe(epochs=170, milestones=(60, 100, 140), weight_decay=2e-4)
 
 
 @dataclass(kw_only=True, eq=False)
-class BiC(Distilled[CorrectedHead]):
+class BiC(DistillationMethod[CorrectedHead]):
     name = "bic"
     title = "BiC"
     paper = "Large Scale Incremental Learning (CVPR 2019)"
-    idea = "holds images out, then learns on them a scale and a shift of the new logits, the network frozen"
-    differs = (
+    summary = "holds images out, then learns on them a scale and a shift of the new logits, the network frozen"
+    deviations = (
         "one softmax in the second stage (PyCIL has two), network in evaluation mode there, at least one held-out "
         "image of each class that can spare one; without any old one to spare the correction is left out"
     )

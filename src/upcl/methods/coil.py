@@ -16,7 +16,7 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Samples, Task
 from upcl.nets import CosineHead, Network
 
-from .distilled import Distilled
+from .distillation import DistillationMethod
 
 _RECIPE = Recipe(epochs=160, milestones=(80, 120))
 
@@ -30,12 +30,12 @@ def transport(source: Tensor, target: Tensor, rows: Tensor, regularisation: floa
 
 
 @dataclass(kw_only=True, eq=False)
-class Coil(Distilled[CosineHead]):
+class Coil(DistillationMethod[CosineHead]):
     name = "coil"
     title = "Coil"
     paper = "Co-Transport for Class-Incremental Learning (ACM MM 2021)"
-    idea = "new rows start as transported old rows, and rows transported back teach the old classes"
-    differs = (
+    summary = "new rows start as transported old rows, and rows transported back teach the old classes"
+    deviations = (
         "old class means come from exemplars (the code reads all old data); marginals that sum to one; transported "
         "targets carry no gradient; rows are carried back once an epoch unless asked more often"
     )
@@ -58,17 +58,17 @@ class Coil(Distilled[CosineHead]):
     def begin(self, task: Task) -> None:
         super().begin(task)
         if task.num_old:
-            self.carry_ahead()
+            self.transport_forward()
 
     @torch.no_grad()
-    def carry_ahead(self) -> None:
+    def transport_forward(self) -> None:
         """Old rows to new classes; the new rows start there."""
         old, new = self.means()
         self.ahead = transport(old, new, self.net.head.old, self.regularisation)
         self.net.head.new.copy_(self.ahead)
 
     @torch.no_grad()
-    def carry_back(self) -> None:
+    def transport_back(self) -> None:
         """New rows to old classes, by the means of this moment."""
         old, new = self.means()
         self.net.train()
@@ -91,7 +91,7 @@ class Coil(Distilled[CosineHead]):
     def losses(self, batch: Batch) -> Losses:
         due = batch.step == 0 or (self.refresh > 0 and batch.step % self.refresh == 0)
         if self.teacher and batch.epoch > 0 and due:
-            self.carry_back()
+            self.transport_back()
         features, num_old = self.net.features(batch.inputs), self.task.num_old
         scores, old = self.net.classify(features), self.old_scores(batch)
         losses = self.terms(scores, old, batch)

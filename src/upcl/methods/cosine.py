@@ -11,19 +11,19 @@ from upcl.core.losses import cosine_distillation
 from upcl.core.types import Batch, Losses
 from upcl.nets import CosineHead, Network
 
-from .margined import Margined
+from .margin import MarginMethod
 from .upcl import UPCL
 
 
 @dataclass(kw_only=True, eq=False)
-class Cosine(Margined[CosineHead]):
+class Cosine(MarginMethod[CosineHead]):
     """L = (1 - lambda_2) CE(sigma cos + margin) + lambda_2 L_FKD."""
 
     name = "cosine"
     title = "Baseline + Cos"
     paper = UPCL.paper + ", ablation"
-    idea = "a cosine head learned by cross-entropy, with feature distillation and a margin"
-    differs = (
+    summary = "a cosine head learned by cross-entropy, with feature distillation and a margin"
+    deviations = (
         "new rows are random (zero in the official code: after one step they never turn again) and the teacher's "
         "features are normalised (there they are not, and the loss has no floor)"
     )

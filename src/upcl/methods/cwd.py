@@ -11,16 +11,16 @@ from upcl.core.losses import decorrelation
 from upcl.core.options import NonNegative, option
 from upcl.core.types import Batch, Losses
 
-from .lucir import Lucir
+from .lucir import LUCIR
 
 
 @dataclass(kw_only=True, eq=False)
-class CwD(Lucir):
+class CwD(LUCIR):
     name = "cwd"
     title = "CwD"
     paper = "Mimicking the Oracle: An Initial Phase Decorrelation Approach for Class Incremental Learning (CVPR 2022)"
-    idea = "LUCIR with features decorrelated within each class in the first task"
-    differs = (
+    summary = "LUCIR with features decorrelated within each class in the first task"
+    deviations = (
         "built on LUCIR as the official code is (the UPCL paper says WA); eta is tied to batch and classes: a field"
     )
 

@@ -30,8 +30,8 @@ class FeTrIL(Method[MeansHead]):
     name = "fetril"
     title = "FeTrIL"
     paper = "FeTrIL: Feature Translation for Exemplar-Free Class-Incremental Learning (WACV 2023); PyCIL's form"
-    idea = "keeps one mean a class: after the first task the backbone is frozen and only the head is fitted anew"
-    differs = "no exemplars; the data set's own augmentation (PyCIL adds AutoAugment and Cutout to the first task)"
+    summary = "keeps one mean a class: after the first task the backbone is frozen and only the head is fitted anew"
+    deviations = "no exemplars; the data set's own augmentation (PyCIL adds AutoAugment and Cutout to the first task)"
     recipes = Recipes(
         first=Recipe(epochs=200, schedule="cosine"),
         later=Recipe(epochs=50, lr=0.05, schedule="cosine"),
@@ -54,22 +54,22 @@ class FeTrIL(Method[MeansHead]):
         self.begin(task)
         if task.index == 0:
             yield self.stage()
-        self.measure()
-        rows = self.imitate()
+        self.compute_means()
+        rows = self.translate_features()
         if self.classifier == "svm":
             self.fit_svm(rows)
         elif task.index > 0:
             params = [self.net.head.weight, self.net.head.bias]
             yield Stage("head", rows, self.head_losses, params, self.recipe, False, [self.net.backbone])
 
-    def measure(self) -> None:
+    def compute_means(self) -> None:
         """Extract the new classes' features once, and keep their plain means for ever."""
         task = self.task
         self.features = self.extract(task.train)
         of = F.one_hot(task.train.labels.to(self.features.device) - task.num_old, task.num_new).to(self.features.dtype)
         self.net.head.means[task.num_old :] = of.T @ self.features / of.sum(0)[:, None]
 
-    def imitate(self) -> Samples:
+    def translate_features(self) -> Samples:
         """The new features, and for each old class those of the nearest new class moved onto its mean."""
         means, num_old, labels = self.net.head.means, self.task.num_old, self.task.train.labels.to(self.setting.device)
         rows, classes = [self.features], [labels]

@@ -18,7 +18,7 @@ class Finetune(LinearMethod):
     name = "finetune"
     title = "Finetune"
     paper = "the field's lower bound; PyCIL's form"
-    idea = "keeps nothing of the past: no exemplars, no teacher"
+    summary = "keeps nothing of the past: no exemplars, no teacher"
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)),
         later=Recipe(epochs=80, milestones=(40, 70), weight_decay=2e-4),

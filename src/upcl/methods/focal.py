@@ -10,16 +10,16 @@ from upcl.core.losses import focal
 from upcl.core.options import NonNegative, option
 from upcl.core.types import Batch
 
-from .icarl import ICarl
+from .icarl import ICaRL
 
 
 @dataclass(kw_only=True, eq=False)
-class Focal(ICarl):
+class Focal(ICaRL):
     name = "focal"
     title = "FocalLoss"
     paper = "Focal Loss for Dense Object Detection (ICCV 2017), on iCaRL"
-    idea = "iCaRL whose classification loss counts easy images less"
-    differs = (
+    summary = "iCaRL whose classification loss counts easy images less"
+    deviations = (
         "no repository has this combination: the focal loss replaces cross-entropy in every task, no class weights"
     )
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from upcl.core.recipes import Recipe, Recipes
 from upcl.nets import Head, LinearHead, Network
 
-from .distilled import Distilled
+from .distillation import DistillationMethod
 
 
 @dataclass(kw_only=True, eq=False)
-class ICarl(Distilled[Head]):
+class ICaRL(DistillationMethod[Head]):
     name = "icarl"
     title = "iCaRL"
     paper = "iCaRL: Incremental Classifier and Representation Learning (CVPR 2017); PyCIL's form"
-    idea = "replays exemplars chosen by herding and keeps the old classes' logits near the teacher's"
-    differs = (
+    summary = "replays exemplars chosen by herding and keeps the old classes' logits near the teacher's"
+    deviations = (
         "softmax losses at T = 2, weights 1:1 (PyCIL), not the original's sigmoids; head and nearest mean are recorded"
     )
     recipes = Recipes(

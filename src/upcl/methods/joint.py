@@ -20,7 +20,7 @@ class Joint(LinearMethod):
     name = "joint"
     title = "Joint (Oracle)"
     paper = "the field's upper bound"
-    idea = "a memory that forgets nothing, and a fresh network for every task, trained on all classes seen"
+    summary = "a memory that forgets nothing, and a fresh network for every task, trained on all classes seen"
     recipes = Recipes(first=_RECIPE, later=_RECIPE)
     uses_teacher = False
 

@@ -11,16 +11,16 @@ from upcl.core.losses import log_prior
 from upcl.core.options import NonNegative, option
 from upcl.core.types import Batch
 
-from .icarl import ICarl
+from .icarl import ICaRL
 
 
 @dataclass(kw_only=True, eq=False)
-class LogitAdjustment(ICarl):
+class LogitAdjustment(ICaRL):
     name = "la"
     title = "LA"
     paper = "Long-tail Learning via Logit Adjustment (ICLR 2021), on iCaRL"
-    idea = "iCaRL whose training logits carry the log prior of their class, so that rare classes need a margin"
-    differs = "no repository has this combination: the prior is counted on new images and exemplars, once a task"
+    summary = "iCaRL whose training logits carry the log prior of their class, so that rare classes need a margin"
+    deviations = "no repository has this combination: the prior is counted on new images and exemplars, once a task"
 
     tau: NonNegative = option(1.0, "strength of the adjustment", "the paper")
 

@@ -12,16 +12,16 @@ from upcl.core.options import Fraction, Positive, option
 from upcl.core.types import Batch, Losses
 from upcl.nets import CosineHead, Head, LinearHead, Network
 
-from .icarl import ICarl
+from .icarl import ICaRL
 
 
 @dataclass(kw_only=True, eq=False)
-class LDAM(ICarl):
+class LDAM(ICaRL):
     name = "ldam"
     title = "LDAM"
     paper = "Learning Imbalanced Datasets with Label-Distribution-Aware Margin Loss (NeurIPS 2019), on iCaRL"
-    idea = "iCaRL with a normalised head whose targets give up a margin that is larger for rarer classes"
-    differs = "no repository has this combination: margins are recomputed each task from new images and exemplars"
+    summary = "iCaRL with a normalised head whose targets give up a margin that is larger for rarer classes"
+    deviations = "no repository has this combination: margins are recomputed each task from new images and exemplars"
 
     scale: Positive = option(30.0, "what cosines are multiplied by", "LDAM's code")
     max_margin: Positive = option(0.5, "margin of the rarest class", "LDAM's code")

@@ -23,14 +23,14 @@ _RECIPE = Recipe(epochs=160, milestones=(80, 120))
 
 
 @dataclass(kw_only=True, eq=False)
-class Lucir(Method[CosineHead]):
+class LUCIR(Method[CosineHead]):
     name = "lucir"
     title = "LUCIR"
     paper = "Learning a Unified Classifier Incrementally via Rebalancing (CVPR 2019)"
-    idea = (
+    summary = (
         "a cosine head with imprinted new rows and fixed old ones, feature directions held, old cosines kept above new"
     )
-    differs = (
+    deviations = (
         "the run's memory rule instead of 20 a class; no class-balanced fine-tuning; exemplars are not colour-swapped"
     )
     recipes = Recipes(first=_RECIPE, later=_RECIPE)
@@ -76,16 +76,16 @@ class Lucir(Method[CosineHead]):
         losses = {"ce": F.cross_entropy(head.sigma * cosines, batch.labels)}
         if self.teacher:
             old = F.normalize(self.teacher.features(batch.inputs))
-            losses["forget"] = self.strength * cosine_distillation(F.normalize(features), old)
-            losses["rank"] = self.ranking_weight * self.rank(cosines, batch.labels)
+            losses["forget"] = self.feature_weight * cosine_distillation(F.normalize(features), old)
+            losses["rank"] = self.ranking_weight * self.ranking_loss(cosines, batch.labels)
         return losses
 
     @property
-    def strength(self) -> float:
+    def feature_weight(self) -> float:
         """lambda = lambda_base sqrt(C_old / C_new)."""
         return float(self.lambda_base * (self.task.num_old / self.task.num_new) ** 0.5)
 
-    def rank(self, cosines: Tensor, labels: Tensor) -> Tensor:
+    def ranking_loss(self, cosines: Tensor, labels: Tensor) -> Tensor:
         return margin_ranking(
             cosines, labels, self.task.num_old, rivals=self.rivals, margin=self.margin, reduction=self.ranking
         )

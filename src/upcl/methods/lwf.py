@@ -12,16 +12,16 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch
 from upcl.nets import LinearHead, Network
 
-from .distilled import Distilled
+from .distillation import DistillationMethod
 
 
 @dataclass(kw_only=True, eq=False)
-class LwF(Distilled[LinearHead]):
+class LwF(DistillationMethod[LinearHead]):
     name = "lwf"
     title = "LwF"
     paper = "Learning without Forgetting (ECCV 2016); PyCIL's form"
-    idea = "keeps no image: new classes are learned on their own logits, old ones held by the teacher's"
-    differs = "no exemplars, although the paper says that all methods rehearse alike; distillation weight 3 (PyCIL)"
+    summary = "keeps no image: new classes are learned on their own logits, old ones held by the teacher's"
+    deviations = "no exemplars, although the paper says that all methods rehearse alike; distillation weight 3 (PyCIL)"
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 160)),
         later=Recipe(epochs=250, milestones=(60, 120, 180, 220), weight_decay=2e-4),

@@ -22,7 +22,7 @@ from .base import Method
 Flight = Literal["full", "half", "off"]
 
 
-def flown(corners: Tensor, centroids: Tensor, progress: float) -> Tensor:
+def flying_target(corners: Tensor, centroids: Tensor, progress: float) -> Tensor:
     """Targets on their way from where the classes are to the corners: normalised r E + (1 - r) c."""
     return F.normalize(progress * corners + (1 - progress) * centroids)
 
@@ -32,10 +32,10 @@ class NCCIL(Method[PrototypeHead]):
     name = "nccil"
     title = "NCCIL"
     paper = "Neural Collapse Terminus: A Unified Solution for Class Incremental Learning (2023)"
-    idea = (
+    summary = (
         "every class, present or future, owns a corner of one simplex; new classes' targets fly there during training"
     )
-    differs = (
+    deviations = (
         "the UPCL repository's form without its defect (a zero centroid for the first new class); centroids come from "
         "plain images; 'official' has the authors' neck and weights, not their mixing of images nor learning rates"
     )
@@ -90,10 +90,10 @@ class NCCIL(Method[PrototypeHead]):
         return 10.0 if self.task.index == 0 else 5.0, 50.0 * (self.task.num_old / first) ** 0.5
 
     def targets_at(self, batch: Batch) -> Tensor:
-        """Corners; those of new classes as far as they have flown."""
+        """Corners; those of new classes as far as they have flying_target."""
         if self.flight == "off":
             return self.targets
         begun = batch.epoch + (self.form == "official")
         progress = min(begun / batch.epochs * (2 if self.flight == "half" else 1), 1.0)
         num_old = self.task.num_old
-        return torch.cat([self.targets[:num_old], flown(self.targets[num_old:], self.centroids, progress)])
+        return torch.cat([self.targets[:num_old], flying_target(self.targets[num_old:], self.centroids, progress)])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upcl.core.errors import UserError, unknown_choice
-from upcl.core.options import check, fields_of
+from upcl.core.options import check_values, fields_of
 from upcl.core.seeding import seed_all
 
 from .base import Method
@@ -21,11 +21,11 @@ from .cwd import CwD
 from .fetril import FeTrIL
 from .finetune import Finetune
 from .focal import Focal
-from .icarl import ICarl
+from .icarl import ICaRL
 from .joint import Joint
 from .la import LogitAdjustment
 from .ldam import LDAM
-from .lucir import Lucir
+from .lucir import LUCIR
 from .lwf import LwF
 from .nccil import NCCIL
 from .scrollnet import ScrollNet
@@ -42,8 +42,8 @@ METHODS: dict[str, MethodClass] = {
     "la": LogitAdjustment,
     "lwf": LwF,
     "fetril": FeTrIL,
-    "icarl": ICarl,
-    "lucir": Lucir,
+    "icarl": ICaRL,
+    "lucir": LUCIR,
     "coil": Coil,
     "bic": BiC,
     "wa": WA,
@@ -64,7 +64,7 @@ class Variant:
 
 
 VARIANTS: dict[str, Variant] = {  # the seven rows of the paper's ablation
-    "baseline": Variant(ICarl, "Baseline"),
+    "baseline": Variant(ICaRL, "Baseline"),
     "cos": Variant(Cosine, "+Cos", {"margin": "none"}),
     "cos+fm": Variant(Cosine, "+Cos+FM", {"margin": "fixed"}),
     "cos+dm": Variant(Cosine, "+Cos+DM", {"margin": "prior"}),
@@ -101,8 +101,8 @@ def method_options(
     name: str, method: MethodClass, given: Mapping[str, Any], *, official: bool = False
 ) -> dict[str, Any]:
     """Every field of a method: as given, else as its name or the official code has it, else its default."""
-    presets = {**(method.official if official else {}), **(VARIANTS[name].options if name in VARIANTS else {})}
-    instance = method(**{**presets, **check(method, given, f"option of {method.name}")})
+    presets = {**(method.official_options if official else {}), **(VARIANTS[name].options if name in VARIANTS else {})}
+    instance = method(**{**presets, **check_values(method, given, f"option of {method.name}")})
     return {field: getattr(instance, field) for field in fields_of(method)}
 
 

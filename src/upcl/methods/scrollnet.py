@@ -25,10 +25,10 @@ class ScrollNet(Method[LinearHead]):
     name = "scrollnet"
     title = "ScrollNet"
     paper = "ScrollNet: Dynamic Weight Importance for Continual Learning (ICCV workshop 2023)"
-    idea = (
+    summary = (
         "trains every width of a slimmable net and rolls its channels, so that each task leans on another sub-network"
     )
-    differs = (
+    deviations = (
         "on LwF with exemplars (the UPCL paper does not say on what); batch norms roll with their channels (in the "
         "official code they do not, and fit no longer); shortcuts are convolutions; no validation hold-out"
     )

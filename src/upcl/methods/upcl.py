@@ -18,7 +18,7 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Task
 from upcl.nets import Network, PrototypeHead, make_backbone
 
-from .margined import Margined
+from .margin import MarginMethod
 
 Prototypes = Literal["uniform", "orthonormal", "gaussian", "simplex", "energy"]
 GROWING = {"uniform": extend_uniform, "orthonormal": extend_orthonormal, "gaussian": extend_gaussian}
@@ -35,23 +35,23 @@ LAMBDA_ONE: dict[LambdaOne, tuple[float, float]] = {  # (a, b) for a * b^t
 
 
 @dataclass(kw_only=True, eq=False)
-class UPCL(Margined[PrototypeHead]):
+class UPCL(MarginMethod[PrototypeHead]):
     """L = (1 - lambda_2) (lambda_1 L_feat + g L_proto) + lambda_2 L_FKD, with lambda_2 = C_old / C (0 in task 0)."""
 
     name = "upcl"
     title = "UPCL"
     paper = "Rethinking Class-Incremental Learning from a Dynamic Imbalanced Learning Perspective"
-    idea = (
+    summary = (
         "pulls features to fixed orthonormal prototypes, matched to classes online, with a margin from the class prior"
     )
-    differs = (
+    deviations = (
         "follows the official code where it and the paper's text differ, without its defects: docs/parity.md, UPCL"
     )
     recipes = Recipes(
         first=Recipe(epochs=200, batch_size=256, milestones=(60, 120, 170)),
         later=Recipe(epochs=170, batch_size=256, milestones=(80, 120, 150), weight_decay=2e-4),
     )
-    official: ClassVar = {"lose_task0_assignment": True}
+    official_options: ClassVar = {"lose_task0_assignment": True}
 
     prototypes: Prototypes = option(
         "uniform",
@@ -95,7 +95,7 @@ class UPCL(Margined[PrototypeHead]):
                 f"{self.setting.num_classes} orthonormal prototypes do not fit in {dim} feature dimensions: use "
                 f"--set prototypes=uniform, a larger backbone, or --set projector={self.setting.num_classes}"
             )
-        return PrototypeHead(dim, more=GROWING[self.prototypes])
+        return PrototypeHead(dim, extend_frame=GROWING[self.prototypes])
 
     def begin(self, task: Task) -> None:
         super().begin(task)
@@ -121,6 +121,6 @@ class UPCL(Margined[PrototypeHead]):
         return losses
 
     def _match(self, unit: Tensor, batch: Batch) -> None:
-        self.net.head.follow(unit, batch.labels, self.ema)
+        self.net.head.update_centroids(unit, batch.labels, self.ema)
         if self.assign_every == "batch" or batch.step == 0:
-            self.net.head.match(self.task.num_old, by_distance=self.assign == "l2")
+            self.net.head.assign(self.task.num_old, by_distance=self.assign == "l2")

@@ -12,18 +12,18 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Stage, Task
 from upcl.nets import LinearHead, Network
 
-from .distilled import Distilled
+from .distillation import DistillationMethod
 
 
 @dataclass(kw_only=True, eq=False)
-class WA(Distilled[LinearHead]):
+class WA(DistillationMethod[LinearHead]):
     name = "wa"
     title = "WA"
     paper = "Maintaining Discrimination and Fairness in Class Incremental Learning (CVPR 2020); PyCIL's form"
-    idea = (
+    summary = (
         "iCaRL with weights by the share of old classes, and new rows of the head rescaled to the old ones' mean norm"
     )
-    differs = "the bias is left alone; weights are not clipped (a field can)"
+    deviations = "the bias is left alone; weights are not clipped (a field can)"
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)),
         later=Recipe(epochs=170, milestones=(60, 100, 140), weight_decay=2e-4),

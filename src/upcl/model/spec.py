@@ -12,15 +12,15 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 from upcl.core.memory import Budget
-from upcl.core.options import check, fields_of
-from upcl.core.recipes import RECIPES, Recipes, split_options
+from upcl.core.options import check_values, fields_of
+from upcl.core.recipes import RECIPES, Recipes, split_recipe_options
 from upcl.core.seeding import seed_all
 from upcl.data import Transform
 from upcl.data.defaults import CROP_SCALE, IMAGENET_MEAN, IMAGENET_STD, default_normalisation
 from upcl.data.transforms import Flip, PadCrop, RandomResizedCrop
 from upcl.methods import Method, Setting
 from upcl.methods.registry import find_method, method_options
-from upcl.nets.pretrained import backbone_of, read_weights
+from upcl.nets.pretrained import infer_backbone, read_weights
 
 from .bundle import Arrays, ModelSpec, ModelState
 
@@ -56,12 +56,12 @@ def is_weights_file(backbone: str | None) -> bool:
 
 def resolve_spec(asked: LearnOptions, train: Tensor, path: Path, made: ModelSpec | None) -> ModelSpec:
     """What a model is made with: as asked, else by default; what was made already stays, but for memory and frozen."""
-    options = split_options(asked.options)["method"]
-    if asked.memory and not Budget.parse(asked.memory).slots(1, train[0].numel()):
+    options = split_recipe_options(asked.options)["method"]
+    if asked.memory and not Budget.parse(asked.memory).capacity(1, train[0].numel()):
         raise UserError(f"--memory {asked.memory} keeps no image, so old classes would be forgotten: say {MEMORY}")
     if made:
         method = find_package_method(made.method)
-        checked = check(method, options, f"option of {method.name}")
+        checked = check_values(method, options, f"option of {method.name}")
         wanted = {**checked, "method": asked.method, "backbone": asked.backbone}
         has = {**made.options, "method": made.method, "backbone": made.backbone}
         for name, value in wanted.items():
@@ -83,7 +83,7 @@ def resolve_spec(asked: LearnOptions, train: Tensor, path: Path, made: ModelSpec
     pretrained = ""
     if is_weights_file(asked.backbone):
         pretrained = str(asked.backbone)
-        backbone = backbone_of(read_weights(Path(pretrained)), Path(pretrained))
+        backbone = infer_backbone(read_weights(Path(pretrained)), Path(pretrained))
         mean, std = IMAGENET_MEAN, IMAGENET_STD  # what such weights were learned with
     return ModelSpec(
         method=name,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from upcl.core.errors import UserError
-from upcl.core.recipes import RECIPES, changed_recipes, split_options
+from upcl.core.recipes import RECIPES, override_recipes, split_recipe_options
 from upcl.core.types import Samples, Task
 from upcl.methods import Method
 from upcl.nets.pretrained import load_pretrained, read_weights
@@ -71,7 +71,7 @@ class ModelUpdate:
         options = asked.options
         if spec.pretrained and not spec.frozen:
             options = {"recipe.lr": PRETRAINED_LR, **options}
-        self.recipes = changed_recipes(quick, asked.epochs, split_options(options))
+        self.recipes = override_recipes(quick, asked.epochs, split_recipe_options(options))
         self._take(lot)
 
     def _take(self, lot: NewImages) -> None:

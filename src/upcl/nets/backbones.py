@@ -84,7 +84,7 @@ class Bottleneck(nn.Module):
 
 
 @dataclass(frozen=True)
-class Shape:
+class BackboneConfig:
     """What distinguishes one residual backbone from another. `blocks`: of every stage, or of each."""
 
     widths: Sequence[int]
@@ -110,14 +110,16 @@ class Shape:
                 before = width * self.expansion
 
 
-BACKBONES: dict[str, Shape] = {
-    "small": Shape((32, 64, 128), 1, "3x3", "conv"),  # for tiny images and quick runs: 128 features
-    "medium": Shape((16, 64, 128, 256), 1, "3x3", "conv"),  # narrow where maps are large: 256 features
-    "resnet32": Shape((16, 32, 64), 5, "3x3", "pad"),  # the CIFAR network of He et al.: 64 features
-    "resnet18": Shape((64, 128, 256, 512), 2, "3x3", "conv"),  # no pooling after the stem (CIFAR): 512 features
-    "resnet18-7x7": Shape((64, 128, 256, 512), 2, "7x7", "conv"),  # max-pooling after the stem (ImageNet)
-    "resnet34-7x7": Shape((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv"),
-    "resnet50-7x7": Shape((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv", bottleneck=True),  # 2,048 features
+BACKBONES: dict[str, BackboneConfig] = {
+    "small": BackboneConfig((32, 64, 128), 1, "3x3", "conv"),  # for tiny images and quick runs: 128 features
+    "medium": BackboneConfig((16, 64, 128, 256), 1, "3x3", "conv"),  # narrow where maps are large: 256 features
+    "resnet32": BackboneConfig((16, 32, 64), 5, "3x3", "pad"),  # the CIFAR network of He et al.: 64 features
+    "resnet18": BackboneConfig(
+        (64, 128, 256, 512), 2, "3x3", "conv"
+    ),  # no pooling after the stem (CIFAR): 512 features
+    "resnet18-7x7": BackboneConfig((64, 128, 256, 512), 2, "7x7", "conv"),  # max-pooling after the stem (ImageNet)
+    "resnet34-7x7": BackboneConfig((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv"),
+    "resnet50-7x7": BackboneConfig((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv", bottleneck=True),  # 2,048 features
 }
 
 
@@ -133,7 +135,7 @@ class FeatureExtractor(nn.Module, ABC):
 class Backbone(FeatureExtractor):
     """A stem, stages of residual blocks that halve the map and widen it, and a global average."""
 
-    def __init__(self, shape: Shape, channels: int, last_relu: bool) -> None:
+    def __init__(self, shape: BackboneConfig, channels: int, last_relu: bool) -> None:
         super().__init__()
         width = shape.widths[0]
         self.dim = shape.widths[-1] * shape.expansion

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from upcl.core.frames import GrowFrame, best_assignment, extend_uniform, is_best_assignment
+from upcl.core.frames import GrowFrame, extend_uniform, is_optimal_assignment, optimal_assignment
 
 
 class Head(nn.Module, ABC):
@@ -172,9 +172,9 @@ class PrototypeHead(Head):
     centroids: Tensor
     met: Tensor
 
-    def __init__(self, dim: int, *, more: GrowFrame = extend_uniform, frame: Tensor | None = None) -> None:
+    def __init__(self, dim: int, *, extend_frame: GrowFrame = extend_uniform, frame: Tensor | None = None) -> None:
         super().__init__(dim)
-        self.more = more
+        self.extend_frame = extend_frame
         self.register_buffer("frame", torch.empty(0, dim) if frame is None else frame)
         self.register_buffer("assignment", torch.empty(0, dtype=torch.int64))
         self.register_buffer("centroids", torch.empty(0, dim))
@@ -188,7 +188,7 @@ class PrototypeHead(Head):
     def extend(self, num_new: int) -> None:
         device, old, seen = self.frame.device, self.num_classes, self.num_classes + num_new
         if len(self.frame) < seen:
-            self.frame = torch.cat([self.frame, self.more(self.frame.cpu(), seen - len(self.frame)).to(device)])
+            self.frame = torch.cat([self.frame, self.extend_frame(self.frame.cpu(), seen - len(self.frame)).to(device)])
         self.assignment = torch.cat([self.assignment, torch.arange(old, seen, device=device)])
         self.centroids = torch.cat([self.centroids, self.frame[old:seen]])
         self.met = torch.cat([self.met, torch.zeros(num_new, dtype=torch.bool, device=device)])
@@ -209,7 +209,7 @@ class PrototypeHead(Head):
         }
 
     @torch.no_grad()
-    def follow(self, unit: Tensor, labels: Tensor, decay: float) -> None:
+    def update_centroids(self, unit: Tensor, labels: Tensor, decay: float) -> None:
         """Move each present class's centroid to its mean direction in this batch; the first sight overwrites."""
         means = F.normalize(torch.zeros_like(self.centroids).index_add_(0, labels, unit))
         present = torch.zeros_like(self.met).index_fill_(0, labels, True)
@@ -218,7 +218,7 @@ class PrototypeHead(Head):
         self.met = self.met | present
 
     @torch.no_grad()
-    def match(self, num_old: int, *, by_distance: bool = False) -> None:
+    def assign(self, num_old: int, *, by_distance: bool = False) -> None:
         """Share the prototypes of the classes from `num_old` on among them so that they lie nearest the centroids.
 
         "Nearest" is the largest summed cosine (official code) or the smallest summed distance (the paper's equation).
@@ -226,6 +226,6 @@ class PrototypeHead(Head):
         """
         cosines = self.centroids[num_old:] @ self.frame[num_old : self.num_classes].T
         similarity = -(2 - 2 * cosines).clamp(min=0).sqrt() if by_distance else cosines
-        if not is_best_assignment(similarity, self.assignment[num_old:] - num_old):
-            new = best_assignment(similarity) + num_old
+        if not is_optimal_assignment(similarity, self.assignment[num_old:] - num_old):
+            new = optimal_assignment(similarity) + num_old
             self.assignment = torch.cat([self.assignment[:num_old], new])

@@ -38,7 +38,7 @@ class Network(nn.Module, Generic[HeadT]):
         self.growth: list[int] = []
         self.execution = Execution()
 
-    def execute(self, execution: Execution) -> None:
+    def set_execution(self, execution: Execution) -> None:
         """Lay the backbone out for fast convolutions and run it so from now on; nothing of its state changes."""
         self.execution = execution
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -83,5 +83,5 @@ def frozen_copy(net: Network[HeadT]) -> Network[HeadT]:
     for module in copied.modules():
         if isinstance(module, ConvNorm):
             module.fold()
-    copied.execute(net.execution)
+    copied.set_execution(net.execution)
     return copied

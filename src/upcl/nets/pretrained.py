@@ -12,7 +12,7 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 
-from .backbones import BACKBONES, FeatureExtractor, Shape
+from .backbones import BACKBONES, BackboneConfig, FeatureExtractor
 
 WRAPPERS = ("module.", "model.", "backbone.", "encoder.", "state_dict.")
 PARTS = {"1": "first", "2": "second", "3": "third"}
@@ -41,7 +41,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
 
 
-def backbone_of(weights: Mapping[str, Tensor], path: Path) -> str:
+def infer_backbone(weights: Mapping[str, Tensor], path: Path) -> str:
     """Which of our backbones these weights are of, by their blocks."""
     names = set(_plain_names(weights))
     blocks = [len({n.split(".")[1] for n in names if n.startswith(f"layer{i}.")}) for i in range(1, 5)]
@@ -67,7 +67,7 @@ def _plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     return found
 
 
-def _ours(name: str, shape: Shape) -> str | None:
+def _ours(name: str, shape: BackboneConfig) -> str | None:
     """Our name for one of theirs; None for what a backbone has not (the classifier, counters)."""
     if name.startswith(("fc.", "head.", "classifier.")) or name.endswith("num_batches_tracked"):
         return None
@@ -82,7 +82,7 @@ def _ours(name: str, shape: Shape) -> str | None:
     return name
 
 
-def _place(stage: str, block: str, shape: Shape) -> int:
+def _place(stage: str, block: str, shape: BackboneConfig) -> int:
     return sum(shape.stages()[: int(stage) - 1]) + int(block)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from upcl.core.errors import UserError
 
-from .backbones import FeatureExtractor, Shape
+from .backbones import BackboneConfig, FeatureExtractor
 
 
 class Roll:
@@ -96,7 +96,7 @@ class SlimBlock(nn.Module):
 class SlimmableBackbone(FeatureExtractor):
     """FeatureExtractor at any width, in the order of the stored channels: zero where a channel is not in use."""
 
-    def __init__(self, shape: Shape, channels: int, num_groups: int) -> None:
+    def __init__(self, shape: BackboneConfig, channels: int, num_groups: int) -> None:
         super().__init__()
         if any(width % num_groups for width in shape.widths):
             raise UserError(f"{num_groups} sub-networks must divide the widths {tuple(shape.widths)} of the backbone")

@@ -67,7 +67,7 @@ def _probe(config: RunConfig, dataset: Dataset, device: torch.device) -> tuple[f
         method.start(make_setting(config, dataset, device))
         protocol = Protocol(dataset, config.task_sizes, config.order_seed)
         stage = next(iter(method.learn(protocol.task(0))))
-        batch = stage.recipe.batch_for(len(stage.data))
+        batch = stage.recipe.batch_size_for(len(stage.data))
         recipe = dataclasses.replace(stage.recipe.scaled(1), batch_size=batch, min_steps=0)
         some = stage.data[: PROBED_BATCHES * batch]
         short = Stage(stage.name, some, stage.losses, stage.params, recipe, stage.augment, stage.frozen)

@@ -72,7 +72,7 @@ def fit(
     with _only_training(net, stage):
         for epoch in range(first_epoch, recipe.epochs):
             seed_all(*seed_path, "epoch", epoch)
-            batches = _split(torch.randperm(len(data)).to(device), recipe.batch_for(len(data)))
+            batches = _split(torch.randperm(len(data)).to(device), recipe.batch_size_for(len(data)))
             totals: dict[str, Tensor] = {}
             lr = recipe.lr
             ready = transform.batches(data.inputs, batches, device, augment=stage.augment)
@@ -86,7 +86,7 @@ def fit(
                     optimizer.zero_grad(set_to_none=True)
                     torch.stack(list(losses.values())).sum().backward()
                 with record_function("update"):
-                    lr = _set_rate(optimizer, recipe.rate(epoch, step, len(batches)))
+                    lr = _set_rate(optimizer, recipe.learning_rate(epoch, step, len(batches)))
                     if recipe.clip:
                         nn.utils.clip_grad_norm_(stage.params, recipe.clip)
                     optimizer.step()

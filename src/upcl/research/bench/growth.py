@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from upcl.core.frames import best_assignment, extend_gaussian
+from upcl.core.frames import optimal_assignment, extend_gaussian
 from upcl.core.losses import log_prior, prototype_contrast, supervised_contrast
 from upcl.core.memory import herding
 from upcl.data.transforms import Flip, PadCrop, Transform
@@ -47,7 +47,7 @@ def growth(repeats: int) -> Iterator[Row]:
 
 def head_of(num_classes: int, dim: int) -> PrototypeHead:
     torch.manual_seed(0)
-    head = PrototypeHead(dim, more=extend_gaussian)
+    head = PrototypeHead(dim, extend_frame=extend_gaussian)
     head.grow(num_classes)
     return head
 
@@ -60,8 +60,8 @@ def loss_of(num_classes: int, dim: int, batch: int) -> Callable[[], tuple[Tensor
 
     def work() -> tuple[Tensor, Tensor]:
         unit = F.normalize(features)
-        head.follow(unit.detach(), labels, 0.9)
-        head.match(num_classes - NEW)
+        head.update_centroids(unit.detach(), labels, 0.9)
+        head.assign(num_classes - NEW)
         cosines = unit @ head.vectors.T
         loss = supervised_contrast(unit, labels, 0.07) + prototype_contrast(cosines, labels, 0.07, log_prior(counts))
         return loss, features
@@ -101,12 +101,12 @@ def herding_work(num: int) -> Work:
 
 def solved(num: int) -> Work:
     similarity = torch.rand(num, num)
-    return lambda: best_assignment(similarity)
+    return lambda: optimal_assignment(similarity)
 
 
 def unchanged(num: int) -> Work:
     head = head_of(num, 512)
-    return lambda: head.match(0)
+    return lambda: head.assign(0)
 
 
 def stored(num_classes: int) -> int:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from upcl.core.frames import best_assignment, extend_gaussian
+from upcl.core.frames import optimal_assignment, extend_gaussian
 from upcl.core.losses import supervised_contrast
 from upcl.core.memory import herding
 from upcl.data.io.crops import Photos
@@ -93,7 +93,7 @@ def many_times(work: Work) -> Work:
 
 def _head(num_classes: int, dim: int = 512) -> PrototypeHead:
     torch.manual_seed(0)
-    head = PrototypeHead(dim, more=extend_gaussian)
+    head = PrototypeHead(dim, extend_frame=extend_gaussian)
     head.grow(num_classes)
     return head
 
@@ -103,8 +103,8 @@ def _assignment(repeats: int) -> Iterator[Row]:
     head, plain = _head(100), PlainHead(_head(100).frame, torch.ones(100))
 
     def ours() -> None:
-        head.follow(unit, labels, 0.9)
-        head.match(0)
+        head.update_centroids(unit, labels, 0.9)
+        head.assign(0)
 
     works = {"vectorised": many_times(ours), "class by class": many_times(lambda: plain.match(unit, labels))}
     times = interleaved(works, repeats)
@@ -116,8 +116,8 @@ def _assignment(repeats: int) -> Iterator[Row]:
     similarity = many.centroids @ many.frame.T + 0.5 * torch.rand(1000, 1000)
 
     def solve() -> None:
-        many.follow(unit, wide, 0.9)
-        best_assignment(similarity)
+        many.update_centroids(unit, wide, 0.9)
+        optimal_assignment(similarity)
 
     times = interleaved({"solved anew": solve, "bare epoch of two steps": lesson.bare}, repeats)
     yield overhead("parts", "assignment of 1,000 new classes over learning", times, 0.5)

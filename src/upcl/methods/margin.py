@@ -15,7 +15,7 @@ from .base import Method
 
 
 @dataclass(kw_only=True, eq=False)
-class Margined(Method[HeadT], ABC):
+class MarginMethod(Method[HeadT], ABC):
     """Has the fields of a margin; `margin_on` is what to add to the logits scale * cos of a batch."""
 
     margin: Margin = option(

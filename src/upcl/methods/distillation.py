@@ -17,7 +17,7 @@ from .base import Method
 
 
 @dataclass(kw_only=True, eq=False)
-class Distilled(Method[HeadT], ABC):
+class DistillationMethod(Method[HeadT], ABC):
     """L = a * classification + b * KD_T, KD_T from the second task on. Methods differ in a, b and the first term."""
 
     temperature: Positive = option(2.0, "temperature of the distillation", "PyCIL")
