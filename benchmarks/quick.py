@@ -17,6 +17,7 @@ from rich.console import Console
 
 from upcl.cli.rendering import both, progress_of
 from upcl.methods.registry import METHODS
+from upcl.research.config import Request
 from upcl.research.record import Record
 from upcl.research.run import run
 
@@ -26,7 +27,7 @@ HEAD = "| method | A_last head | A_last nme | A_avg head | A_avg nme | seconds |
 SLICE = {"data": "cifar100/T5:train=20,test=50", "backbone": "medium", "memory": "100"}
 
 
-def budgets(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def budgets(name: str) -> Iterator[tuple[str, Request]]:
     """The lines of a table: a title, and what is asked of its run."""
     if name == "quick":
         same: dict[str, Any] = {"data": "digits"}
@@ -37,21 +38,21 @@ def budgets(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         asked = [(method, recipe, n) for method in ("upcl", "icarl") for recipe, n in short]
     for method, recipe, epochs in asked:
         title = f"{METHODS[method].title}, {recipe}, {epochs} epochs"
-        yield title, {**same, "method": method, "recipe": recipe, "epochs": epochs}
+        yield title, Request(**same, method=method, recipe=recipe, epochs=epochs)
 
 
 def about(record: Record) -> str:
     """The setting, in a sentence above the table."""
-    config, environment = record["config"], record["environment"]
+    config, environment = record.config, record.environment
     return (
-        f"`{record['data']}`, {len(record['task_sizes'])} tasks, {config['memory']} exemplars, class order "
-        f"{record['order_seed']}, seed {record['seed']} (one seed). Backbone `{config['backbone']}`; protocol "
-        f"`{record['protocol']}`, {environment['threads']} threads, torch {environment['torch']}."
+        f"`{record.data}`, {len(record.task_sizes)} tasks, {config.memory} exemplars, class order "
+        f"{record.order_seed}, seed {record.seed} (one seed). Backbone `{config.backbone}`; protocol "
+        f"`{record.protocol}`, {environment['threads']} threads, torch {environment['torch']}."
     )
 
 
 def row(title: str, record: Record) -> str:
-    cells = [*both(record["a_last"]), *both(record["a_avg"]), f"{sum(record['seconds']):.0f}"]
+    cells = [*both(record.a_last), *both(record.a_avg), f"{sum(record.seconds):.0f}"]
     return "| " + " | ".join([title, *cells]) + " |"
 
 
@@ -60,7 +61,7 @@ def main(name: str) -> None:
     for title, request in budgets(name):
         with progress_of(console, title) as watch:
             out = ROOT / "runs" / "quick" / re.sub(r"[^\w.+]+", "-", f"{name} {title}")
-            trained[title] = run(**request, seed=0, out=out, resume=True, watch=watch)
+            trained[title] = run(request, out=out, resume=True, on_progress=watch)
     lines = [about(next(iter(trained.values()))), "", HEAD, *(row(*each) for each in trained.items())]
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, _, rest = PAGE.read_text().partition(begin)

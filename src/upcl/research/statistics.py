@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections import defaultdict
@@ -14,7 +15,8 @@ from scipy import stats
 from upcl.methods.registry import METHODS, VARIANTS
 from upcl.training.evaluate import ReadingName
 
-from .record import Record
+from .config import RunConfig
+from .record import ByReading, Record
 
 Figure = Literal["a_last", "a_avg", "forgetting"]
 PROTOCOL = (  # what must agree before two runs stand in one table, beside the recipe's fields
@@ -63,27 +65,29 @@ class Paired:
 
 def paired(ours: Sequence[Record], theirs: Sequence[Record], figure: Figure, reading: ReadingName) -> Paired | None:
     """Differences on equal (seed, order); None where no pair exists. The test is the paired t test, two-sided."""
-    other = {_draw(record): record[figure][reading] for record in theirs}
-    pairs = [
-        (record[figure][reading], other[_draw(record)])
-        for record in ours
-        if record[figure][reading] is not None and other.get(_draw(record)) is not None
-    ]
-    if not pairs:
+    other = {_draw(record): value_of(record, figure, reading) for record in theirs}
+    values = [(value_of(record, figure, reading), other.get(_draw(record))) for record in ours]
+    differences = [a - b for a, b in values if a is not None and b is not None]
+    if not differences:
         return None
-    differences = [a - b for a, b in pairs]
-    varied = len(pairs) > 1 and statistics.stdev(differences) > 0
+    varied = len(differences) > 1 and statistics.stdev(differences) > 0
     p_value = float(stats.ttest_1samp(differences, 0).pvalue) if varied else None
     return Paired(estimate(differences), p_value)
 
 
+def value_of(record: Record, figure: Figure, reading: ReadingName) -> float | None:
+    """One figure of a record by one reading; None where it does not exist."""
+    by_reading: ByReading[float | None] = getattr(record, figure)
+    return by_reading[reading]
+
+
 def _draw(record: Record) -> tuple[Any, ...]:
-    return record["seed"], record["order_seed"], tuple(record["config"]["order"] or ())
+    return record.seed, record.order_seed, tuple(record.config.order or ())
 
 
 def title_of(record: Record) -> str:
     """A method's title; a method from outside of the package has its own name only."""
-    name: str = record["method"]
+    name: str = record.method
     if name in VARIANTS:
         return VARIANTS[name].title
     return METHODS[name].title if name in METHODS else name
@@ -93,7 +97,7 @@ def by_setting(records: Sequence[Record]) -> dict[str, list[Record]]:
     """Runs on the same data in the same tasks, under a title that says so."""
     settings: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        settings[f"{record['data']}, {describe_tasks(record['task_sizes'])}"].append(record)
+        settings[f"{record.data}, {describe_tasks(record.task_sizes)}"].append(record)
     return dict(settings)
 
 
@@ -110,11 +114,11 @@ def by_line(records: Sequence[Record]) -> dict[str, list[Record]]:
     """
     methods: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        methods[record["method"]].append(record)
+        methods[record.method].append(record)
     known = [*METHODS, *VARIANTS]
     lines: dict[str, list[Record]] = {}
     for _, runs in sorted(methods.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known)):
-        told = [{**_options(run["config"]), **protocol_of(run)} for run in runs]
+        told = [{**_options(run.config), **protocol_of(run)} for run in runs]
         differing = _differing(told)
         for run, words in zip(runs, told, strict=True):
             extra = ", ".join(f"{key}={words.get(key, '-')}" for key in differing)
@@ -122,8 +126,8 @@ def by_line(records: Sequence[Record]) -> dict[str, list[Record]]:
     return lines
 
 
-def _options(config: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in config["options"].items()}
+def _options(config: RunConfig) -> dict[str, str]:
+    return {key: str(value) for key, value in config.options.items()}
 
 
 def protocol_of(record: Record) -> dict[str, str]:
@@ -133,19 +137,24 @@ def protocol_of(record: Record) -> dict[str, str]:
 
 def conditions_of(record: Record) -> dict[str, str]:
     """The protocol but for the recipe, which is a method's own at full scale."""
-    config = record["config"]
-    told = {key: str(config.get(key)) for key in PROTOCOL}
-    told["memory"] = config["memory"] if "/" in config["memory"] else f"{config['memory']} in all"
+    config = record.config
+    told = {key: _text(getattr(config, key)) for key in PROTOCOL}
+    told["memory"] = config.memory if "/" in config.memory else f"{config.memory} in all"
     return told
 
 
 def recipe_of(record: Record) -> dict[str, str]:
     """A recipe's fields, each once if all tasks share it."""
-    config, told = record["config"], {}
-    first, later = config["recipes"]["first"], config["recipes"]["later"]
-    for key in first:
-        told[key] = str(first[key]) if first[key] == later.get(key) else f"{first[key]} then {later.get(key)}"
+    config, told = record.config, {}
+    first, later = config.recipes.first, config.recipes.later
+    for field in dataclasses.fields(first):
+        a, b = (_text(getattr(recipe, field.name)) for recipe in (first, later))
+        told[field.name] = a if a == b else f"{a} then {b}"
     return told
+
+
+def _text(value: object) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)
 
 
 def _differing(told: Sequence[Mapping[str, str]]) -> list[str]:

@@ -10,17 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from upcl.core.seeding import seed_all
 from upcl.core.types import Stage
 from upcl.data import Dataset, load_dataset
-from upcl.methods import Method
-from upcl.methods.registry import METHODS
+from upcl.methods.registry import build_method
 from upcl.nets import make_backbone
-from upcl.research.config import make_request, resolve
+from upcl.research.config import Request, resolve
 from upcl.research.protocol import Protocol
 from upcl.research.run import SAVE_SECONDS, make_setting
 from upcl.training.checkpoints import save_checkpoint
@@ -63,11 +60,12 @@ class Lesson:
     def __init__(self, name: str, backbone: str, data: str, *, task: int, batch_size: int = BATCH) -> None:
         self.dataset: Dataset = load_dataset(data)
         options = {"recipe.epochs": 1, "recipe.batch_size": batch_size, "recipe.min_steps": 0, "recipe.lr": 1e-3}
-        asked = {"method": name, "data": data, "tasks": 2, "backbone": backbone, "memory": "128", "recipe": "quick"}
-        config = resolve(make_request({**asked, "options": options}), self.dataset, METHODS[name])
-        self.method: Method[Any] = METHODS[name](**config.options)
-        seed_all(0)
-        self.method.start(make_setting(config, self.dataset, CPU))
+        request = Request(
+            method=name, data=data, tasks=2, backbone=backbone, memory="128", recipe="quick", options=options
+        )
+        config = resolve(request, self.dataset, request.method_class)
+        setting = make_setting(config, self.dataset, CPU)
+        self.method = build_method(request.method_class, config.options, setting, config.seed)
         protocol = Protocol(self.dataset, config.task_sizes, config.order_seed)
         for index in range(task):
             for _ in self.method.learn(protocol.task(index)):

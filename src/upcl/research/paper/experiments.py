@@ -39,18 +39,18 @@ class PublishedReference:
     def theirs(self, record: Record) -> tuple[float, float | None] | None:
         """The paper's A_last and A_avg of this run; None where it prints none."""
         if self.table == "ablation":
-            return published.ablation().get(record["method"])
+            return published.ablation().get(record.method)
         if self.table == "lambda":
-            return published.lambda_1().get(record["config"]["options"]["lambda_1"])
-        memory = record["config"]["memory"]
+            return published.lambda_1().get(record.config.options["lambda_1"])
+        memory = record.config.memory
         if not str(memory).isdigit():
             return None
-        num_tasks = len(record["task_sizes"])
-        data = self.data_of(num_tasks) or record["data"].partition(":")[0]
+        num_tasks = len(record.task_sizes)
+        data = self.data_of(num_tasks) or record.data.partition(":")[0]
         tasks = (self.tasks or {}).get(num_tasks, num_tasks)
         exemplars = (self.memory or {}).get(int(memory), int(memory))
         for cell in published.main() if self.table == "main" else published.memory():
-            if (cell.setting, cell.method) == ((data, tasks, exemplars), record["method"]):
+            if (cell.setting, cell.method) == ((data, tasks, exemplars), record.method):
                 return cell.a_last, cell.a_avg
         return None
 
@@ -97,7 +97,7 @@ class Experiment:
         if self.beside.data:
             tasks = self.beside.tasks or {}
             return {(self.beside.data_of(ours) or "", theirs) for ours, theirs in tasks.items()}
-        named = {job.request.data.partition("/T") for job in self.grid.jobs}
+        named = {str(job.request.data).partition("/T") for job in self.grid.jobs}
         return {(name, int(num)) for name, _, num in named}
 
     @property

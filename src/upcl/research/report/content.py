@@ -116,27 +116,27 @@ def _settings(asked: Experiment, runs: Sequence[StoredRun]) -> list[str]:
 
 
 def _counted(runs: Sequence[StoredRun]) -> str:
-    seeds = sorted({run.record["seed"] for run in runs})
+    seeds = sorted({run.record.seed for run in runs})
     return f"{len(runs)} runs; seeds {', '.join(map(str, seeds))}."
 
 
 def setting_of(runs: Sequence[StoredRun]) -> str:
     """What these runs share, in a sentence; what differs is in the tables' notes."""
-    configs = [run.record["config"] for run in runs]
+    configs = [run.record.config for run in runs]
     first = configs[0]
-    epochs = [(config["recipes"]["first"]["epochs"], config["recipes"]["later"]["epochs"]) for config in configs]
+    epochs = [(config.recipes.first.epochs, config.recipes.later.epochs) for config in configs]
 
     def shared(values: Sequence[object], told: str) -> str:
         return told if all(value == values[0] for value in values) else ""
 
     parts = [
-        f"{first['data']}, {len(first['task_sizes'])} tasks",
-        shared([c["memory"] for c in configs], f"memory {first['memory']}"),
-        shared([c["backbone"] for c in configs], f"backbone {first['backbone']}"),
+        f"{first.data}, {len(first.task_sizes)} tasks",
+        shared([c.memory for c in configs], f"memory {first.memory}"),
+        shared([c.backbone for c in configs], f"backbone {first.backbone}"),
         shared(epochs, f"{' and then '.join(map(str, dict.fromkeys(epochs[0])))} epochs a task"),
-        shared([c["protocol"] for c in configs], f"protocol {first['protocol']}"),
-        f"seeds {', '.join(map(str, sorted({c['seed'] for c in configs})))}",
-        f"class orders {', '.join(map(str, sorted({c['order_seed'] for c in configs})))}",
+        shared([c.protocol for c in configs], f"protocol {first.protocol}"),
+        f"seeds {', '.join(map(str, sorted({c.seed for c in configs})))}",
+        f"class orders {', '.join(map(str, sorted({c.order_seed for c in configs})))}",
     ]
     return ", ".join(part for part in parts if part) + "."
 
@@ -152,8 +152,8 @@ def _chapters(runs: Sequence[StoredRun], asked: Experiment | None, only_tables: 
     chapters = list(_by_setting(runs))
     for place, (name, some) in enumerate(chapters):
         prefix = f"s{place + 1}-" if len(chapters) > 1 else ""
-        finished = [run for run in some if run.record["finished"]]
-        left_out = [run for run in some if not run.record["finished"]] if finished else []
+        finished = [run for run in some if run.record.finished]
+        left_out = [run for run in some if not run.record.finished] if finished else []
         made = list(_sections(name, finished or some, left_out, asked, only_tables))
         order = [*(asked.sections if asked else ()), *(section.key for section in made)]
         for section in sorted(made, key=lambda section: order.index(section.key)):
@@ -176,7 +176,7 @@ def _sections(
     shows = asked.shows if asked else ()
     beside = asked.beside if asked else None
     said = _settings(asked, runs) if asked and beside else []
-    said += [f"left out, not finished: {title_of(run.record)}, seed {run.record['seed']}" for run in left_out]
+    said += [f"left out, not finished: {title_of(run.record)}, seed {run.record.seed}" for run in left_out]
     found = [tables.results(f"Results: {name}", records, beside, said)]
     found += [tables.adds(records, asked.adds)] if asked and asked.adds else []
     found += [table for table in [tables.pairs(records)] if table]
@@ -202,9 +202,9 @@ def _sections(
         lines=tuple(
             (
                 command_of(run.record),
-                f"config {run.record['config_digest'][:16]}, weights {run.record['weights_sha256'][:16]}, "
-                f"data {run.record['config']['data_sha256'][:16]}, torch {run.record['environment']['torch']}, "
-                f"{run.record['environment']['device']}, {run.record['environment']['threads']} threads",
+                f"config {run.record.config_digest[:16]}, weights {run.record.weights_sha256[:16]}, "
+                f"data {run.record.config.data_sha256[:16]}, torch {run.record.environment['torch']}, "
+                f"{run.record.environment['device']}, {run.record.environment['threads']} threads",
             )
             for run in runs
         ),
@@ -273,11 +273,11 @@ def _panels(lines: Lines, *, all_maps: bool) -> Iterator[Section]:
 def _pictures(lines: Lines) -> Iterator[Section]:
     """Exemplars and errors of one run: UPCL's if there is one."""
     runs = [run for some in lines.values() for run in some if run.sketch is not None]
-    best = [run for run in runs if run.record["method"] in tables.REFERENCE]
+    best = [run for run in runs if run.record.method in tables.REFERENCE]
     for run in (best or runs[-1:])[:1]:
-        drawn, classes = run.sketch, run.record["classes"]
+        drawn, classes = run.sketch, run.record.classes
         assert drawn is not None
-        who = f"{title_of(run.record)}, seed {run.record['seed']}"
+        who = f"{title_of(run.record)}, seed {run.record.seed}"
         labels = drawn["exemplar_labels"].tolist()
         shown = dict.fromkeys(labels)
         few = set(list(shown)[:GALLERY_CLASSES])

@@ -56,14 +56,14 @@ def _by_task(lines: Lines, curve: Callable[[Record], Sequence[Number] | None]) -
 def accuracy(lines: Lines) -> Iterator[Curves]:
     titles: dict[ReadingName, str] = {"head": "Accuracy by task: head", "nme": "Accuracy by task: nearest mean"}
     for reading in READINGS:
-        found = _by_task(lines, lambda record, reading=reading: record["top1"][reading])  # type: ignore[misc]
+        found = _by_task(lines, lambda record, reading=reading: record.top1[reading])  # type: ignore[misc]
         if found:
             yield Curves(f"accuracy-{reading}", titles[reading], "task", "% right of all classes seen", found)
 
 
 def old_and_new(lines: Lines) -> Iterator[Curves]:
     for part, title in (("old", "Classes of earlier tasks"), ("new", "Classes of the newest task")):
-        found = _by_task(lines, lambda record, part=part: record[part]["head"])  # type: ignore[misc]
+        found = _by_task(lines, lambda record, part=part: getattr(record, part).head)  # type: ignore[misc]
         if found:
             yield Curves(f"accuracy-{part}", f"{title}: head", "task", "% right", found)
 
@@ -72,8 +72,8 @@ def imbalance(lines: Lines) -> Iterator[Curves]:
     """Figure 1 of the paper: accuracy solid, imbalance ratio dashed on the right."""
     made = []
     for colour, (name, runs) in enumerate(lines.items()):
-        ratios = [run.record["imbalance_ratio"] for run in runs]
-        made.append(_band(name, colour, [run.record["top1"]["head"] for run in runs]))
+        ratios = [run.record.imbalance_ratio for run in runs]
+        made.append(_band(name, colour, [run.record.top1.head for run in runs]))
         if any(value is not None for ratio in ratios for value in ratio):
             made.append(_band(name, colour, ratios, second=True))
     title = "Accuracy (solid) and imbalance ratio (dashed) by task"
@@ -81,21 +81,21 @@ def imbalance(lines: Lines) -> Iterator[Curves]:
 
 
 def ratio(lines: Lines) -> Iterator[Curves]:
-    found = _by_task(lines, lambda record: record["imbalance_ratio"])
+    found = _by_task(lines, lambda record: record.imbalance_ratio)
     if found:
         yield Curves("imbalance-ratio", "Imbalance ratio by task", "task", "largest / smallest class", found)
 
 
 def coherence(lines: Lines) -> Iterator[Curves]:
-    found = _by_task(lines, lambda record: record["coherence"])
+    found = _by_task(lines, lambda record: record.coherence)
     if found:
         title = "Coherence: largest cosine between two classes' vectors in the head"
         yield Curves("coherence", title, "task", "cosine", found)
 
 
 def time_and_memory(lines: Lines) -> Iterator[Curves]:
-    yield Curves("seconds", "Time of each task", "task", "seconds", _by_task(lines, lambda record: record["seconds"]))
-    found = _by_task(lines, lambda record: record["peak_memory_mb"])
+    yield Curves("seconds", "Time of each task", "task", "seconds", _by_task(lines, lambda record: record.seconds))
+    found = _by_task(lines, lambda record: record.peak_memory_mb)
     if found:
         yield Curves("memory-peak", "Peak memory so far", "task", "MB", found)
 
@@ -103,7 +103,7 @@ def time_and_memory(lines: Lines) -> Iterator[Curves]:
 def matrix(lines: Lines) -> Iterator[Heat]:
     """Accuracy on each task's classes after each task, mean over seeds."""
     for place, (name, runs) in enumerate(lines.items()):
-        matrices = [run.record["top1_matrix"]["head"] for run in runs if run.record["top1_matrix"]["head"]]
+        matrices = [run.record.top1_matrix.head for run in runs if run.record.top1_matrix.head]
         if not matrices:
             continue
         size = min(map(len, matrices))
@@ -119,14 +119,14 @@ def confusion(lines: Lines) -> Iterator[Heat]:
     """Percent of each true class that was taken for each class after the last task; seeds with one order together."""
     for place, (name, runs) in enumerate(lines.items()):
         first = runs[0].record
-        size = len(first["confusion"]["head"])
-        equal = (first["class_order"], size)
+        size = len(first.confusion.head)
+        equal = (first.class_order, size)
         records = [run.record for run in runs]
-        same = [r for r in records if (r["class_order"], len(r["confusion"]["head"])) == equal]
-        counts = np.sum([record["confusion"]["head"] for record in same], axis=0, dtype=float)
+        same = [r for r in records if (r.class_order, len(r.confusion.head)) == equal]
+        counts = np.sum([record.confusion.head for record in same], axis=0, dtype=float)
         shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
-        names = first["classes"][: len(shares)]
-        borders = tuple(accumulate(first["task_sizes"]))[:-1]
+        names = first.classes[: len(shares)]
+        borders = tuple(accumulate(first.task_sizes))[:-1]
         told = f"{name} ({len(same)} seeds)" if len(same) > 1 else name
         yield Heat(f"confusion-{place}", told, "taken for", "class", shares.round(1).tolist(), names, names, borders)
 
@@ -137,15 +137,15 @@ def forgetting(lines: Lines) -> Iterator[Bars]:
     names: list[list[str]] = []
     for colour, (name, runs) in enumerate(lines.items()):
         record = runs[0].record
-        rows = record["top1_by_class"]["head"]
+        rows = record.top1_by_class.head
         if len(rows) < 2:
             continue
         lost = []
         for k in range(len(rows[-2])):
-            before = [row[k] for row in rows[:-1] if len(row) > k and row[k] is not None]
-            lost.append(max(before) - rows[-1][k] if before and rows[-1][k] is not None else None)
+            before, now = [value for row in rows[:-1] if len(row) > k and (value := row[k]) is not None], rows[-1][k]
+            lost.append(max(before) - now if before and now is not None else None)
         made.append(Line(name, list(range(len(lost))), lost, colour=colour))
-        names.append(record["classes"][: len(lost)])
+        names.append(record.classes[: len(lost)])
     if made:
         places = [str(k + 1) for k in range(max(map(len, names)))]
         told = names[0] if all(each == names[0] for each in names) else places
@@ -211,7 +211,7 @@ def feature_map(lines: Lines) -> Iterator[Cloud]:
 
 
 def _groups(record: Record, labels: np.ndarray, shown: np.ndarray, places: np.ndarray) -> Iterator[Group]:
-    num_old = len(record["classes"]) - record["task_sizes"][-1]
+    num_old = len(record.classes) - record.task_sizes[-1]
     kinds = (
         ("old classes", labels < num_old, OLD, "circle", labels, 0),
         ("new classes", labels >= num_old, NEW, "circle", labels, 0),
@@ -220,7 +220,7 @@ def _groups(record: Record, labels: np.ndarray, shown: np.ndarray, places: np.nd
     )
     for name, chosen, colour, mark, names, offset in kinds:
         rows = places[offset + np.flatnonzero(chosen)]
-        words = [record["classes"][k] for k in names[chosen]]
+        words = [record.classes[k] for k in names[chosen]]
         if len(rows):
             x, y = (rows[:, axis].round(3).tolist() for axis in (0, 1))
             yield Group(name, x, y, words, colour, mark)
@@ -230,8 +230,8 @@ def over_memory(methods: Mapping[str, Sequence[Record]]) -> Iterator[Curves]:
     """A_last over the number of exemplars, a line for each method."""
     made = []
     for colour, (name, runs) in enumerate(methods.items()):
-        memories = sorted({int(run["config"]["memory"]) for run in runs})
-        of = {m: [run["a_last"]["head"] for run in runs if int(run["config"]["memory"]) == m] for m in memories}
+        memories = sorted({int(run.config.memory) for run in runs})
+        of = {m: [run.a_last.head for run in runs if int(run.config.memory) == m] for m in memories}
         many = any(len(values) > 1 for values in of.values())
         made.append(
             Line(

@@ -14,12 +14,8 @@ from typing import Any
 import numpy as np
 
 from upcl.core.errors import UserError
-from upcl.research.record import SCHEMA, Record
+from upcl.research.record import Record
 
-RESULTS = ("a_last", "a_avg", "forgetting", "top1", "top1_matrix", "top1_by_class", "old", "new", "confusion")
-MEASURED = ("imbalance_ratio", "coherence", "seconds", "peak_memory_mb", "weights_sha256", "environment", "notes")
-ABOUT = ("finished", "method", "data", "classes", "class_order", "task_sizes", "seed", "order_seed", "config")
-KEYS = (*ABOUT, "config_digest", *RESULTS, *MEASURED)  # of a record, that reports are made of
 SKETCH = ("features", "labels", "vectors", "exemplars", "exemplar_labels", "errors", "error_labels", "error_taken")
 Event = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -67,9 +63,9 @@ def read_runs(paths: Sequence[Path], notes: list[str] | None = None) -> list[Sto
     runs: dict[str, StoredRun] = {}
     told = [] if notes is None else notes
     for folder in folders:
-        run = _read(folder)
-        digest = run.record["config_digest"]
-        if not run.record["seconds"]:
+        run = StoredRun(folder, Record.read(folder))
+        digest = run.record.config_digest
+        if not run.record.seconds:
             told.append(f"left out, as it has no finished task yet: {folder.name}")
         elif digest in runs:
             told.append(f"left out, as it is the same run as {runs[digest].folder}: {folder}")
@@ -89,17 +85,3 @@ def _folders(path: Path) -> Iterator[Path]:
     if not folders:
         raise UserError(f"{path} holds no run: `upcl train ... --out {path}/NAME` makes one")
     yield from folders
-
-
-def _read(folder: Path) -> StoredRun:
-    path = folder / "record.json"
-    try:
-        record = json.loads(path.read_text())
-    except (OSError, ValueError):
-        raise UserError(f"{path} cannot be read: it is not JSON") from None
-    if not isinstance(record, dict) or record.get("schema") != SCHEMA:
-        found = record.get("schema") if isinstance(record, dict) else None
-        raise UserError(f"{path} has schema {found}; this version of upcl reads schema {SCHEMA}")
-    if missing := [key for key in KEYS if key not in record]:
-        raise UserError(f"{path} lacks '{missing[0]}': it is damaged, or was written by an older upcl; run it again")
-    return StoredRun(folder, record)

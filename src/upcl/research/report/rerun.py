@@ -4,59 +4,61 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from upcl.data import DATASETS
 from upcl.methods.registry import find_method
-from upcl.research.config import Request
+from upcl.research.config import Request, RunConfig
 from upcl.research.protocol import PROTOCOLS
 from upcl.research.record import Record
 
 
 def command_of(record: Record) -> str:
     """`upcl train ...` with everything that is not a default of the method or the program."""
-    config = record["config"]
-    if config["data"].partition(":")[0] not in DATASETS:
-        return f"(no command: the data set '{config['data']}' was made in Python)"
-    words = ["upcl", "train", config["method"], "--data", config["data"], "--tasks", _tasks(config["task_sizes"])]
-    words += ["--memory", config["memory"], "--backbone", config["backbone"], "--seed", str(config["seed"])]
-    words += ["--order-seed", str(config["order_seed"]), "--recipe", "own", *_choices(record)]
+    config = record.config
+    if config.data.partition(":")[0] not in DATASETS:
+        return f"(no command: the data set '{config.data}' was made in Python)"
+    words = ["upcl", "train", config.method, "--data", config.data, "--tasks", _tasks(config.task_sizes)]
+    words += ["--memory", config.memory, "--backbone", config.backbone, "--seed", str(config.seed)]
+    words += ["--order-seed", str(config.order_seed), "--recipe", "own", *_choices(record)]
     return shlex.join([*words, *_settings(config)])
 
 
-def _tasks(sizes: list[int]) -> str:
+def _tasks(sizes: Sequence[int]) -> str:
     share, rest = divmod(sum(sizes), len(sizes))
     equal = [share + (t < rest) for t in range(len(sizes))]
-    return str(len(sizes)) if sizes == equal else ",".join(map(str, sizes))
+    return str(len(sizes)) if list(sizes) == equal else ",".join(map(str, sizes))
 
 
 def _choices(record: Record) -> list[str]:
-    words, config = [], record["config"]
+    words, config = [], record.config
     defaults = {field.name: field.default for field in dataclasses.fields(Request)}
     for name in ("exemplars", "protocol", "precision", "longtail"):
-        if config[name] != defaults[name]:
-            words += [f"--{name}", str(config[name])]
-    if config["select"] != PROTOCOLS[config["protocol"]].select:
-        words += ["--select", config["select"]]
-    if config["validation"]:
-        words += ["--validation", str(config["validation"])]
-    if config["order"]:
-        names = record["classes"]
+        value = getattr(config, name)
+        if value != defaults[name]:
+            words += [f"--{name}", str(value)]
+    if config.select != PROTOCOLS[config.protocol].select:
+        words += ["--select", config.select]
+    if config.validation:
+        words += ["--validation", str(config.validation)]
+    if config.order:
+        names = record.classes
         plain = len(set(names)) == len(names) and not any("," in name or name != name.strip() for name in names)
-        words += ["--order", ",".join(names if plain else map(str, config["order"]))]
+        words += ["--order", ",".join(names if plain else map(str, config.order))]
     return words
 
 
-def _settings(config: dict[str, Any]) -> list[str]:
+def _settings(config: RunConfig) -> list[str]:
     """Recipes and options, where they are not the method's own; all of them for one from outside, which is not run."""
-    method = None if ":" in config["method"] else find_method(config["method"])
-    pairs = {}
-    for part, recipe in config["recipes"].items():
-        own = dataclasses.asdict(getattr(method.recipes, part)) if method else {}
-        for name, value in recipe.items():
-            if name not in own or own[name] != (tuple(value) if isinstance(value, list) else value):
-                pairs[f"{part}.{name}"] = value
-    pairs |= {name: value for name, value in config["options"].items() if value != getattr(method, name, None)}
+    method = None if ":" in config.method else find_method(config.method)
+    pairs: dict[str, Any] = {}
+    for part in ("first", "later"):
+        recipe, own = (getattr(recipes, part, None) for recipes in (config.recipes, method and method.recipes))
+        for name, value in vars(recipe).items():
+            if own is None or getattr(own, name) != value:
+                pairs[f"{part}.{name}"] = list(value) if isinstance(value, tuple) else value
+    pairs |= {name: value for name, value in config.options.items() if value != getattr(method, name, None)}
     words = []
     for name, value in pairs.items():
         words += ["--set", f"{name}={value}"]

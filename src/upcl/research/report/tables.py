@@ -24,6 +24,7 @@ from upcl.research.statistics import (
     recipe_of,
     title_of,
     unequal_orders,
+    value_of,
 )
 from upcl.training.evaluate import READINGS, ReadingName
 
@@ -71,8 +72,9 @@ def _signed(value: float | None) -> Cell:
 
 def over_runs(records: Sequence[Record], figure: Figure, reading: ReadingName) -> MeanEstimate | None:
     """Of the runs in which the figure exists and that got as far as the furthest."""
-    furthest = max((len(record["seconds"]) for record in records), default=0)
-    values = [r[figure][reading] for r in records if len(r["seconds"]) == furthest and r[figure][reading] is not None]
+    furthest = max((len(record.seconds) for record in records), default=0)
+    found = [value_of(record, figure, reading) for record in records if len(record.seconds) == furthest]
+    values = [value for value in found if value is not None]
     return estimate(values) if values else None
 
 
@@ -81,7 +83,7 @@ def runs_note(lines: Mapping[str, Sequence[Record]]) -> str:
     if counts == {1}:
         return "One seed each: no spread is known, and small differences mean nothing."
     told = "mean ± standard deviation over runs, below it the 95 % interval (Student's t)"
-    if any(len({run["order_seed"] for run in runs}) > 1 for runs in lines.values()):
+    if any(len({run.order_seed for run in runs}) > 1 for runs in lines.values()):
         told += ", each pair of seed and class order counted as a draw of its own"
     return f"{told}; lines with one seed have no spread." if 1 in counts else f"{told}."
 
@@ -94,11 +96,11 @@ def notes_of(records: Sequence[Record]) -> list[str]:
     ]
     if unequal_orders(by_line(records)):
         notes.append("NOT THE SAME PROTOCOL: the lines were run on different class orders")
-    notes += [f"{title_of(r)}, seed {r['seed']}: not finished" for r in records if not r["finished"]]
+    notes += [f"{title_of(r)}, seed {r.seed}: not finished" for r in records if not r.finished]
     told: dict[str, list[str]] = {}
     for record in records:
-        for note in record["notes"]:
-            told.setdefault(note, []).append(f"{title_of(record)} seed {record['seed']}")
+        for note in record.notes:
+            told.setdefault(note, []).append(f"{title_of(record)} seed {record.seed}")
     return notes + [
         f"{note} ({'all runs' if len(who) == len(records) else ', '.join(who)})" for note, who in told.items()
     ]
@@ -120,7 +122,7 @@ def results(
         if with_theirs:
             printed = theirs[name] or (None, None)
             cells += _beside(found["a_last", "head"], printed[0]) + _beside(found["a_avg", "head"], printed[1])
-        seconds = sum(sum(run["seconds"]) for run in runs) / len(runs)
+        seconds = sum(sum(run.seconds) for run in runs) / len(runs)
         rows.append((*cells, Cell(str(len(runs)), len(runs)), Cell(f"{seconds:.0f}", seconds)))
     notes = (*said, runs_note(lines), *notes_of(records))
     return Table(title, (*columns, "runs", "seconds"), tuple(rows), notes)
@@ -178,8 +180,8 @@ def _reference(record: Record, lines: Mapping[str, Sequence[Record]]) -> str | N
     """UPCL with its own options, else the first line, under the conditions of this run."""
     alike = {name: runs[0] for name, runs in lines.items() if conditions_of(runs[0]) == conditions_of(record)}
     for name, first in alike.items():
-        own = all(getattr(METHODS["upcl"], key, None) == value for key, value in first["config"]["options"].items())
-        if first["method"] in REFERENCE and own:
+        own = all(getattr(METHODS["upcl"], key, None) == value for key, value in first.config.options.items())
+        if first.method in REFERENCE and own:
             return name
     return next(iter(alike), None)
 
@@ -188,7 +190,7 @@ def adds(records: Sequence[Record], parts: Sequence[tuple[str, str, str]]) -> Ta
     """What a part adds: (its name, the method without it, the method with it)."""
     methods: dict[str, list[Record]] = {}
     for record in records:
-        methods.setdefault(record["method"], []).append(record)
+        methods.setdefault(record.method, []).append(record)
     rows = []
     for part, without, with_it in parts:
         if without in methods and with_it in methods:
@@ -200,7 +202,7 @@ def adds(records: Sequence[Record], parts: Sequence[tuple[str, str, str]]) -> Ta
 
 def delta(title: str, records: Sequence[Record], beside: PublishedReference | None, said: Sequence[str] = ()) -> Table:
     """A line for each method: A_last and A_avg by memory, and what is lost against the largest one."""
-    memories = sorted({record["config"]["memory"] for record in records}, key=int)
+    memories = sorted({record.config.memory for record in records}, key=int)
     most = memories[-1]
     columns = ["method"]
     for memory in memories:
@@ -210,10 +212,10 @@ def delta(title: str, records: Sequence[Record], beside: PublishedReference | No
             columns += [f"M={memory} Δ_last", f"M={memory} Δ_last paper", f"M={memory} Δ_last - paper"]
     rows = []
     for name, runs in by_method(records).items():
-        cells, whole = [Cell(name, name)], [run for run in runs if run["config"]["memory"] == most]
+        cells, whole = [Cell(name, name)], [run for run in runs if run.config.memory == most]
         best_theirs = beside.theirs(whole[0]) if beside and whole else None
         for memory in memories:
-            some = [run for run in runs if run["config"]["memory"] == memory]
+            some = [run for run in runs if run.config.memory == memory]
             theirs = (beside.theirs(some[0]) if beside and some else None) or (None, None)
             last, average = _last(some), over_runs(some, "a_avg", "head")
             cells += [_cell(last), *_beside(last, theirs[0]), _cell(average), *_beside(average, theirs[1])]
