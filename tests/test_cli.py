@@ -78,7 +78,7 @@ def test_config_file_and_options_over_it(tmp_path: Path) -> None:
         (["train", "--data", "digits"], "which method"),
         (["train", "upcl", "--device", "meta"], "choose auto, cpu"),
         (["train", "upcl", "--data", "synthetic:seed=-1"], "must not be negative"),
-        (["train", "upcl", "--data", "synthetic:classes=--3"], "whole number"),
+        (["train", "upcl", "--data", "synthetic:classes=--3"], "must be an integer"),
         (["train", "bic", "--memory", "0"], "needs exemplars"),
         (["show", "icral"], "did you mean icarl"),
     ],

@@ -36,7 +36,7 @@ def test_synthetic_takes_any_classes_size_and_channels() -> None:
     [
         ("digit", "did you mean digits"),
         ("synthetic:clases=3", "did you mean classes"),
-        ("synthetic:classes=many", "whole number"),
+        ("synthetic:classes=many", "must be an integer"),
         ("synthetic:channels=2", "must be 1 or 3"),
         ("synthetic:train=0", "at least 1"),
         ("digits:size=9", "choose from: train, test"),

@@ -95,7 +95,7 @@ def test_budgets_are_read_in_all_three_units() -> None:
     assert Budget.parse("50MB").capacity(10, 3072) == 50_000_000 // 3072
     assert Budget.parse("1KiB").capacity(10, 64) == 16
     for wrong in ("many", "-3", "20/task", "5TB", ""):
-        with pytest.raises(UserError, match="say a number of images"):
+        with pytest.raises(UserError, match="use a number of images"):
             Budget.parse(wrong)
 
 

@@ -1,1 +1,1 @@
-"""."""
+"""The foundation: data types, recipes, options, errors, seeding, files, and pure mathematics."""

@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend: each names the cause, the place and the nearest right choice."""
+"""Errors with a message for the user: what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,39 @@ from collections.abc import Iterable
 
 
 class UpclError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose."""
 
 
 class UserError(UpclError):
-    """Something that was asked for cannot be done; the message says what to change."""
+    """A request that cannot be fulfilled; the message explains what to change."""
 
 
 class CheckpointError(UpclError):
-    """A saved state is damaged, foreign or belongs to another run."""
+    """A saved state that is damaged, not a checkpoint, or of another run."""
 
 
 class TrainingError(UpclError):
-    """Training went wrong in a way that going on would hide."""
+    """A training failure, such as a loss that is not finite, that must not go unnoticed."""
 
 
-def unknown_choice(kind: str, word: str, choices: Iterable[str]) -> UserError:
-    """The error for a name that does not exist, with the names that are near."""
+def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> UserError:
+    """Create the error for an unknown name, with a suggestion.
+
+    Args:
+        kind: what the name stands for, such as "method".
+        name: the unknown name.
+        choices: all valid names.
+
+    Returns:
+        An error that suggests the closest names, or lists all of them if none is close.
+
+    Example:
+        >>> print(unknown_choice("method", "icral", ["icarl", "upcl"]))
+        unknown method 'icral': did you mean icarl?
+        >>> print(unknown_choice("method", "x", ["icarl", "upcl"]))
+        unknown method 'x': choose from: icarl, upcl
+    """
     names = list(choices)
-    near = difflib.get_close_matches(word.lower(), names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from: {', '.join(names)}"
-    return UserError(f"unknown {kind} '{word}': {hint}")
+    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"choose from: {', '.join(names)}"
+    return UserError(f"unknown {kind} '{name}': {hint}")

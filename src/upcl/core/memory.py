@@ -1,4 +1,4 @@
-"""Exemplars: how many a budget allows, which ones are kept, and what they tell (nearest class mean)."""
+"""Exemplar memory: how many images a budget allows, which ones are kept, and nearest-mean classification with them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,20 @@ BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**
 
 @dataclass(frozen=True)
 class Budget:
-    """A limit on the exemplars: images in all, images a class, or bytes of raw pixels. Never exceeded.
+    """A limit on the exemplars, which is never exceeded.
 
-    `exact` shares the remainder of a division out, one image each to the oldest classes, and what a small class cannot
-    use goes to the others. `floor` gives every class floor(M / classes) and leaves the rest unused (PyCIL, the paper).
+    Args:
+        amount: the limit, in `unit`.
+        unit: "images" in total, "images/class", "bytes" of raw pixels, or "everything" for no limit.
+        sharing: "exact" distributes the remainder of the division by the classes, one image each to the oldest
+            classes, and gives what a small class cannot use to the others. "floor" gives every class
+            floor(amount / classes) and leaves the rest unused (PyCIL, the paper).
+
+    Example:
+        >>> Budget(10).quotas([500, 500, 2], image_bytes=3072)
+        [4, 4, 2]
+        >>> Budget(10, sharing="floor").quotas([500, 500, 2], image_bytes=3072)
+        [3, 3, 2]
     """
 
     amount: int
@@ -37,10 +47,24 @@ class Budget:
 
     @staticmethod
     def parse(text: str, sharing: Sharing = "exact") -> Budget:
-        """`2000`, `20/class` or `50MB`."""
+        """Read a budget from text.
+
+        Args:
+            text: such as `2000` (images in total), `20/class` or `50MB`.
+            sharing: how the budget is shared among the classes.
+
+        Raises:
+            UserError: If the text is not a budget.
+
+        Example:
+            >>> Budget.parse("20/class")
+            Budget(amount=20, unit='images/class', sharing='exact')
+        """
         match = re.fullmatch(r"(\d+)\s*(/class|[KMG]?i?B)?", text.strip(), re.IGNORECASE)
         if not match:
-            raise UserError(f"memory '{text}': say a number of images (2000), 20/class, or bytes (50MB)")
+            raise UserError(
+                f"memory '{text}': use a number of images (2000), images per class (20/class), or bytes (50MB)"
+            )
         amount, unit = int(match[1]), (match[2] or "").upper()
         if not unit:
             return Budget(amount, "images", sharing)
@@ -49,7 +73,16 @@ class Budget:
         return Budget(amount * BYTES[unit], "bytes", sharing)
 
     def capacity(self, num_classes: int, image_bytes: int) -> int:
-        """Images in all that the budget allows (of a budget without limit: one a class at least)."""
+        """Return the number of images that the budget allows in total; for "everything", one per class at least.
+
+        Args:
+            num_classes: number of classes in the memory.
+            image_bytes: size of one raw image.
+
+        Example:
+            >>> Budget.parse("50MB").capacity(num_classes=100, image_bytes=3072)
+            16276
+        """
         if self.unit == "images/class":
             return self.amount * num_classes
         if self.unit == "everything":
@@ -57,7 +90,12 @@ class Budget:
         return self.amount // image_bytes if self.unit == "bytes" else self.amount
 
     def quotas(self, available: Sequence[int], image_bytes: int) -> list[int]:
-        """Exemplars of each class, at most what is available of it."""
+        """Return the number of exemplars of each class.
+
+        Args:
+            available: images that each class has; its quota is at most this.
+            image_bytes: size of one raw image.
+        """
         if self.unit == "everything":
             return list(available)
         if self.unit == "images/class":
@@ -69,7 +107,21 @@ class Budget:
 
 
 def divide_budget(total: int, available: Sequence[int]) -> list[int]:
-    """Share `total` as evenly as the available numbers allow; the remainder goes to the first classes."""
+    """Share a number of slots among classes as evenly as their sizes allow; the first classes get the remainder.
+
+    Args:
+        total: number of slots.
+        available: images that each class has.
+
+    Returns:
+        The number of slots of each class; their sum is `total`, or everything that is available if that is less.
+
+    Example:
+        >>> divide_budget(11, [2, 9, 9, 9])
+        [2, 3, 3, 3]
+        >>> divide_budget(12, [2, 9, 9, 9])
+        [2, 4, 3, 3]
+    """
     levels = range(max(available, default=0) + 1)
     level = bisect_right(levels, total, key=lambda each: sum(min(images, each) for images in available)) - 1
     quotas = [min(images, level) for images in available]
@@ -81,25 +133,37 @@ def divide_budget(total: int, available: Sequence[int]) -> list[int]:
     return quotas
 
 
-TIE = 1e-12
-LARGE = 4096
+_TIE = 1e-12
+_LARGE = 4096  # rows up to which the Gram matrix is kept
 
 
 def herding(unit: Tensor, num: int) -> Tensor:
-    """Herding: greedily pick rows of `unit` (n x d) whose running mean stays nearest the mean of all rows.
+    """Select rows greedily so that their running mean stays closest to the mean of all rows (iCaRL).
 
     ||mu - (S + v_i)/k||^2 differs between candidates only by (2 S.v_i + |v_i|^2)/k^2 - 2 mu.v_i/k; S.v_i follows from
-    one column of the Gram matrix for each pick, of the whole matrix where it is small enough to keep. Ties, within
+    one column of the Gram matrix per pick, or of the complete matrix if it is small enough to keep. Ties, within
     rounding, go to the lowest index. numpy's short operations cost a tenth of torch's.
+
+    Args:
+        unit: unit feature vectors of one class (n x d).
+        num: number of rows to select; more than n selects all.
+
+    Returns:
+        The indices of the selected rows, in the order of selection.
+
+    Example:
+        >>> rows = torch.tensor([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1], [-0.6, 0.8]])
+        >>> herding(rows, 3).tolist()
+        [2, 3, 0]
     """
     exact = unit.double().cpu()
-    rows, gram = exact.numpy(), (exact @ exact.T).numpy() if len(exact) <= LARGE else None
+    rows, gram = exact.numpy(), (exact @ exact.T).numpy() if len(exact) <= _LARGE else None
     to_mean, own = (exact @ exact.mean(0)).numpy(), exact.square().sum(1).numpy()  # of a pick, own becomes infinite
     to_sum = np.zeros(len(rows))
     picks = []
     for k in range(1, min(num, len(rows)) + 1):
         cost = (2 * to_sum + own) / k**2 - 2 * to_mean / k
-        pick = int((cost <= cost.min() + TIE).argmax())
+        pick = int((cost <= cost.min() + _TIE).argmax())
         picks.append(pick)
         own[pick] = np.inf
         to_sum += rows @ rows[pick] if gram is None else gram[pick]
@@ -107,12 +171,30 @@ def herding(unit: Tensor, num: int) -> Tensor:
 
 
 def closest(unit: Tensor, num: int) -> Tensor:
-    """The rows nearest (by cosine) to the mean of all rows, nearest first."""
+    """Select the rows with the largest cosine to the mean of all rows, closest first.
+
+    Args:
+        unit: unit feature vectors of one class (n x d).
+        num: number of rows to select.
+
+    Example:
+        >>> closest(torch.tensor([[1, 0], [0.8, 0.6], [0, 1]]), 2).tolist()
+        [1, 0]
+    """
     return (unit @ unit.mean(0)).argsort(descending=True, stable=True)[:num]
 
 
 def random_selection(unit: Tensor, num: int) -> Tensor:
-    """Rows drawn without replacement."""
+    """Select rows at random, without replacement.
+
+    Args:
+        unit: feature vectors of one class (n x d); only their number matters.
+        num: number of rows to select.
+
+    Example:
+        >>> sorted(random_selection(torch.zeros(3, 2), 3).tolist())
+        [0, 1, 2]
+    """
     return torch.randperm(len(unit))[:num].to(unit.device)
 
 
@@ -124,7 +206,21 @@ SELECTIONS: dict[Selection, Callable[[Tensor, int], Tensor]] = {
 
 
 class Memory:
-    """The stored exemplars: raw images, classes in label order, the most telling first within each class."""
+    """The stored exemplars: raw images, classes in label order, most representative first within each class.
+
+    Args:
+        budget: the limit.
+        selection: how exemplars are chosen among the images of a class.
+        image_shape: the shape of one raw image, (C, H, W).
+
+    Example:
+        >>> memory = Memory(Budget(2), "herding", (1, 8, 8))
+        >>> images = Samples(torch.zeros(6, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 0, 0, 1, 1, 1]))
+        >>> task = Task(index=0, num_old=0, num_new=2, train=images)
+        >>> memory.update(task, extract=lambda samples: torch.rand(len(samples), 5))
+        >>> memory.samples.labels.tolist()
+        [0, 1]
+    """
 
     def __init__(self, budget: Budget, selection: Selection, image_shape: Sequence[int]) -> None:
         self.budget = budget
@@ -133,9 +229,10 @@ class Memory:
         self.samples = Samples(torch.empty(0, *image_shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
 
     def update(self, task: Task, extract: Callable[[Samples], Tensor]) -> None:
-        """After a task, select the exemplars of its classes by their features; other classes keep their first ones.
+        """Select exemplars of the classes of a task; other classes keep their first exemplars, as many as still fit.
 
-        A known class of which the task brought more images is selected anew among its exemplars and those images.
+        If the task has extra images of a known class, that class is selected again among its exemplars and the extra
+        images.
 
         Args:
             task: the task that was learned.
@@ -157,14 +254,40 @@ class Memory:
 
 
 def class_means(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
-    """Unit mean direction of each class (C x d); zero where a class has no row."""
+    """Compute the mean direction of each class.
+
+    Args:
+        features: feature vectors (N x d), of any length.
+        labels: their classes (N).
+        num_classes: number of classes C.
+
+    Returns:
+        Unit vectors (C x d); zero for a class without features.
+
+    Example:
+        >>> class_means(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 2]), 3).tolist()
+        [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
+    """
     members = F.one_hot(labels, num_classes).to(features.dtype)
     sums: Tensor = members.T @ F.normalize(features)
     return F.normalize(sums)
 
 
 def nearest_mean_scores(features: Tensor, means: Tensor) -> Tensor:
-    """Negative squared distance of each normalised feature to each class mean; never a class without one."""
+    """Compute the negative squared distance of each normalised feature to each class mean (NME).
+
+    Args:
+        features: feature vectors (B x d).
+        means: unit class means (C x d), as `class_means` returns them.
+
+    Returns:
+        Scores (B x C); minus infinity for a class without a mean.
+
+    Example:
+        >>> means = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+        >>> nearest_mean_scores(torch.tensor([[0.0, 5.0]]), means).tolist()
+        [[-2.0, -0.0, -inf]]
+    """
     unit = F.normalize(features)
     scores = -(2 - 2 * unit @ means.T)
     return scores.masked_fill(means.norm(dim=1) == 0, -torch.inf)

@@ -1,7 +1,7 @@
-"""Randomness without state to save.
+"""Random numbers without a state to save.
 
-Every epoch, and every stretch of `learn` between two stages, starts from a seed of its own that is derived from the
-run's seed and its seed_path in the run. So a resumed run draws the same numbers as one that was never stopped, whatever
+Every epoch, and every stretch of `learn` between two stages, starts from its own seed, which is derived from the run's
+seed and the position in the run. A resumed run therefore draws the same numbers as an uninterrupted one, whichever
 generator a method uses (torch on any device, numpy's global one, Python's).
 """
 
@@ -16,16 +16,39 @@ import numpy as np
 import torch
 
 SeedPath = tuple[int | str, ...]
+"""A position in a run, beginning with the run's seed: `(seed, "task", 3, "stage", 0, "epoch", 7)`."""
 
 
 def derive_seed(seed_path: SeedPath) -> int:
-    """A 63-bit seed for a seed_path of a run, such as `(seed, "task", 3, "stage", 0, "epoch", 7)`."""
+    """Derive a 63-bit seed from a position in a run.
+
+    Args:
+        seed_path: the run's seed and the position.
+
+    Example:
+        >>> derive_seed((0, "task", 1)) == derive_seed((0, "task", 1))
+        True
+        >>> derive_seed((0, "task", 1)) == derive_seed((0, "task", 2))
+        False
+    """
     digest = hashlib.sha256("/".join(map(str, seed_path)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def seed_all(*seed_path: int | str) -> None:
-    """Seed every global generator for this seed_path of the run."""
+    """Seed the global generators of torch (on all devices), numpy and Python.
+
+    Args:
+        seed_path: the run's seed and the position in the run.
+
+    Example:
+        >>> with preserve_rng_state():
+        ...     seed_all(0, "start")
+        ...     first = torch.rand(3)
+        ...     seed_all(0, "start")
+        ...     bool((torch.rand(3) == first).all())
+        True
+    """
     seed = derive_seed(seed_path)
     torch.manual_seed(seed)  # every device
     np.random.seed(seed % 2**32)
@@ -34,7 +57,15 @@ def seed_all(*seed_path: int | str) -> None:
 
 @contextmanager
 def preserve_rng_state() -> Iterator[None]:
-    """Give the caller's random state back afterwards."""
+    """Restore the caller's random state at the end of the block.
+
+    Example:
+        >>> random.seed(0)
+        >>> with preserve_rng_state():
+        ...     first = random.random()
+        >>> random.random() == first
+        True
+    """
     numpy_state, python_state = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         try:

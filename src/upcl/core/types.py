@@ -1,4 +1,4 @@
-"""The nouns: samples, tasks, batches, recipes and stages. Imports nothing else of the package but its errors."""
+"""The data types that methods and the training loop exchange: samples, tasks, batches, losses and stages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from torch import Tensor, nn
 from .recipes import Recipe
 
 Losses = dict[str, Tensor]
-
-
-"""Named terms of one batch. The engine minimises their sum and logs each."""
+"""Named loss terms of one batch. The engine minimises their sum and logs each of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs with integer labels: uint8 images (N x C x H x W), float feature vectors (N x d) or numbers of files (N),
-    which a data set's transform decodes."""
+    """Inputs with integer labels.
+
+    Args:
+        inputs: uint8 images (N x C x H x W), float feature vectors (N x d), or indices of image files (N), which the
+            data set's transform decodes.
+        labels: the class of each input (N); converted to int64.
+
+    Example:
+        >>> samples = Samples(torch.zeros(3, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 1, 1]))
+        >>> len(samples), len(samples + samples[:1])
+        (3, 4)
+        >>> samples.counts(num_classes=3).tolist()
+        [1, 2, 0]
+    """
 
     inputs: Tensor
     labels: Tensor
@@ -43,10 +53,19 @@ class Samples:
         return Samples(self.inputs[index], self.labels[index])
 
     def counts(self, num_classes: int) -> Tensor:
-        """Images of each class, by counting labels: no image is touched."""
+        """Count the samples of each class from the labels alone.
+
+        Args:
+            num_classes: the length of the result, at least.
+        """
         return torch.bincount(self.labels, minlength=num_classes)
 
     def to(self, device: torch.device) -> Samples:
+        """Move inputs and labels to a device.
+
+        Args:
+            device: the target device.
+        """
         return Samples(self.inputs.to(device), self.labels.to(device))
 
 
@@ -55,11 +74,24 @@ NO_SAMPLES = Samples(torch.empty(0), torch.empty(0, dtype=torch.int64))
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a method is given to learn: training images of the new classes, and perhaps more of known ones.
+    """What a method is given to learn: training images of new classes, and possibly more images of known classes.
 
-    No test data and no other task can be reached from here. Labels are positions in the class order, so the new
-    classes are `num_old .. num_seen - 1`; labels of `extra` lie below `num_old`. A method without a memory refuses a
-    task with `extra` images.
+    Neither test data nor another task can be reached from here. Labels are positions in the class order, so the new
+    classes are `num_old .. num_seen - 1`.
+
+    Args:
+        index: the position of the task in the sequence, from 0.
+        num_old: number of classes learned before.
+        num_new: number of new classes.
+        train: the training images of the new classes.
+        extra: more training images of known classes, with labels below `num_old`. A method without a memory rejects a
+            task with extra images.
+
+    Example:
+        >>> images = Samples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([2, 2, 3, 3]))
+        >>> task = Task(index=1, num_old=2, num_new=2, train=images)
+        >>> task.num_seen, len(task.extra)
+        (4, 0)
     """
 
     index: int
@@ -70,12 +102,26 @@ class Task:
 
     @property
     def num_seen(self) -> int:
+        """Number of classes known after this task."""
         return self.num_old + self.num_new
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Augmented, normalised inputs with labels, and where training stands."""
+    """One batch of a stage, and its position in the stage.
+
+    Args:
+        inputs: augmented, normalised images or feature vectors, on the device.
+        labels: their classes.
+        epoch: index of the epoch.
+        epochs: number of epochs of the stage.
+        step: index of the step within the epoch.
+        steps: number of steps per epoch.
+
+    Example:
+        >>> Batch(torch.zeros(2, 5), torch.tensor([0, 1]), epoch=5, epochs=20, step=0, steps=3).progress
+        0.25
+    """
 
     inputs: Tensor
     labels: Tensor
@@ -86,16 +132,29 @@ class Batch:
 
     @property
     def progress(self) -> float:
-        """Share of the stage's epochs that are over, in [0, 1)."""
+        """Share of the stage's epochs that are completed, in [0, 1)."""
         return self.epoch / self.epochs
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One optimisation that a method asks for: this data, these losses, these parameters.
+    """One optimisation that a method requests by yielding it from `learn`.
 
-    `frozen` modules stay in evaluation mode, so that their batch-norm statistics do not move. `augment` says whether
-    the inputs are images to augment; without it images are only normalised, and feature vectors are taken as they are.
+    Args:
+        name: the stage's name in logs.
+        data: the samples to train on.
+        losses: maps a batch to its named loss terms.
+        params: the parameters to optimise; all others stay as they are.
+        recipe: epochs, batch size and optimiser settings.
+        augment: augment the images. Otherwise images are only normalised, and feature vectors are used as they are.
+        frozen: modules that stay in evaluation mode, so that their batch-norm statistics do not change.
+
+    Example:
+        >>> head = nn.Linear(5, 2)
+        >>> def losses(batch: Batch) -> Losses:
+        ...     return {"ce": nn.functional.cross_entropy(head(batch.inputs), batch.labels)}
+        >>> features = Samples(torch.zeros(4, 5), torch.tensor([0, 0, 1, 1]))
+        >>> stage = Stage("head", features, losses, list(head.parameters()), Recipe(epochs=10), augment=False)
     """
 
     name: str
