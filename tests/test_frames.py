@@ -10,20 +10,18 @@ from hypothesis import strategies as st
 
 from upcl.core.errors import TrainingError, UserError
 from upcl.core.frames import (
-    optimal_assignment,
     energy,
     extend_gaussian,
     extend_orthonormal,
     extend_uniform,
-    is_optimal_assignment,
     largest_cosine,
     minimum_energy,
     orthonormalise,
     simplex,
     simplex_in,
-    sinkhorn,
     welch_bound,
 )
+from upcl.core.matching import is_optimal_assignment, optimal_assignment, sinkhorn
 
 
 def test_gram_schmidt_of_the_specification() -> None:

@@ -1,23 +1,36 @@
-"""Sets of vectors on the unit sphere, and matching: pure functions."""
+"""Sets of vectors on the unit sphere: orthonormal, uniform, simplex and minimum-energy frames."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
-from .errors import TrainingError, UserError
+from .errors import UserError
+
+GrowFrame = Callable[[Tensor, int], Tensor]
+"""Creates new rows for a frame (k x d), given how many."""
+
+REPULSION_STEPS = 200
 
 
 def orthonormalise(candidates: Tensor, frame: Tensor) -> Tensor:
-    """Gram-Schmidt: turn `candidates` (n x d) into rows orthonormal to `frame` (k x d) and to each other.
+    """Turn candidates into rows that are orthonormal to a frame and to each other (Gram-Schmidt).
 
-    In float64 and projected twice: one float32 pass loses 5e-4 of orthogonality near k = d.
+    In float64 and projected twice: a single float32 pass loses 5e-4 of orthogonality near k = d.
+
+    Args:
+        candidates: the vectors to start from (n x d).
+        frame: orthonormal rows (k x d), with k + n <= d.
+
+    Returns:
+        The new rows (n x d), in the type of `frame`.
+
+    Example:
+        >>> orthonormalise(torch.tensor([[3.0, 4.0]]), torch.tensor([[1.0, 0.0]])).tolist()
+        [[0.0, 1.0]]
     """
     rows = torch.empty(len(frame) + len(candidates), frame.shape[1], dtype=torch.float64)
     rows[: len(frame)] = frame
@@ -31,7 +44,23 @@ def orthonormalise(candidates: Tensor, frame: Tensor) -> Tensor:
 
 
 def extend_orthonormal(frame: Tensor, num_new: int) -> Tensor:
-    """`num_new` random rows that extend an orthonormal frame (k x d). The rows of the frame are not touched."""
+    """Create random rows that extend an orthonormal frame; the frame itself does not change.
+
+    Args:
+        frame: orthonormal rows (k x d).
+        num_new: number of new rows.
+
+    Returns:
+        The new rows (num_new x d).
+
+    Raises:
+        UserError: If the rows do not fit in d dimensions.
+
+    Example:
+        >>> rows = extend_orthonormal(torch.empty(0, 8), 3)
+        >>> torch.allclose(rows @ rows.T, torch.eye(3), atol=1e-6)
+        True
+    """
     dim = frame.shape[1]
     if len(frame) + num_new > dim:
         raise UserError(f"{len(frame) + num_new} orthonormal rows do not fit in {dim} dimensions")
@@ -39,15 +68,36 @@ def extend_orthonormal(frame: Tensor, num_new: int) -> Tensor:
 
 
 def extend_gaussian(frame: Tensor, num_new: int) -> Tensor:
-    """Independent uniform directions (Muller): Gaussian rows, normalised."""
+    """Create independent, uniformly distributed directions: normalised Gaussian rows (Muller, 1959).
+
+    Args:
+        frame: the present rows (k x d); only d and the type matter.
+        num_new: number of new rows.
+
+    Example:
+        >>> extend_gaussian(torch.empty(0, 8), 3).shape
+        torch.Size([3, 8])
+    """
     return F.normalize(torch.randn(num_new, frame.shape[1], dtype=torch.float64)).to(frame.dtype)
 
 
 def extend_uniform(frame: Tensor, num_new: int) -> Tensor:
-    """Rows as far from all others as can be had without moving the old ones, for any number of classes.
+    """Create rows as far from all others as possible without moving the old ones, for any number of classes.
 
     Up to d rows: orthonormal (the paper). Up to 2d: the opposites of the first d, whose largest cosine is still 0, the
-    least that more than d + 1 vectors can have (Rankin). Beyond: repulsion, with the old rows fixed.
+    least that more than d + 1 vectors can have (Rankin, 1955). Beyond: repulsion, with the old rows fixed.
+
+    Args:
+        frame: the present rows (k x d), created by this function.
+        num_new: number of new rows.
+
+    Returns:
+        The new rows (num_new x d).
+
+    Example:
+        >>> rows = extend_uniform(torch.empty(0, 4), 8)
+        >>> round(largest_cosine(rows), 4)
+        0.0
     """
     dim, rows = frame.shape[1], frame
     orthonormal = min(num_new, max(dim - len(frame), 0))
@@ -59,30 +109,33 @@ def extend_uniform(frame: Tensor, num_new: int) -> Tensor:
     return rows[len(frame) :]
 
 
-GrowFrame = Callable[[Tensor, int], Tensor]
-
-
-"""Makes new rows for a frame (k x d), given how many."""
-
-
-REPULSION_STEPS = 200
-
-
 def repel(frame: Tensor, num_new: int) -> Tensor:
-    """New rows whose largest cosine to each other and to the fixed frame is small.
+    """Create rows with a small largest cosine to each other and to a fixed frame.
 
-    Descends on mean_i log sum_j exp(beta w_i . w_j) along the sphere while beta rises from 4 to 200, so that it ends at
-    the largest cosine alone; the best rows on the way are kept.
+    Descends on mean_i log sum_j exp(beta w_i . w_j) along the sphere while beta rises from 4 to 200, so that only the
+    largest cosine counts in the end. The best rows on the way are returned.
+
+    Args:
+        frame: the fixed rows (k x d).
+        num_new: number of new rows.
+
+    Returns:
+        The new rows (num_new x d).
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> largest_cosine(repel(torch.empty(0, 2), 3)) < -0.49  # the optimum is -0.5
+        True
     """
     fixed = frame.double()
     rows = F.normalize(torch.randn(num_new, frame.shape[1], dtype=torch.float64))
-    itself = torch.arange(num_new)
+    index = torch.arange(num_new)
     best, smallest = rows, torch.inf
     for step in range(REPULSION_STEPS):
         progress = step / REPULSION_STEPS
         everything = torch.cat([fixed, rows])
         cosines = rows @ everything.T
-        cosines[itself, itself + len(fixed)] = -torch.inf
+        cosines[index, index + len(fixed)] = -torch.inf
         largest = float(cosines.max())
         if largest < smallest:
             best, smallest = rows, largest
@@ -94,19 +147,46 @@ def repel(frame: Tensor, num_new: int) -> Tensor:
 
 
 def simplex(num: int, dim: int) -> Tensor:
-    """Simplex equiangular tight frame (num x dim): every pair has cosine -1/(num - 1)."""
+    """Create a random simplex equiangular tight frame: every pair of rows has the cosine -1/(num - 1).
+
+    Args:
+        num: number of rows.
+        dim: number of dimensions, at least num - 1.
+
+    Returns:
+        Unit rows (num x dim).
+
+    Raises:
+        UserError: If the simplex does not fit in `dim` dimensions.
+
+    Example:
+        >>> corners = simplex(3, 5)
+        >>> torch.allclose(corners @ corners.T, 1.5 * torch.eye(3) - 0.5, atol=1e-5)
+        True
+    """
     if num > dim + 1:
         raise UserError(f"a simplex of {num} classes does not fit in {dim} feature dimensions: use a larger backbone")
     space = max(num, dim)
     basis = orthonormalise(torch.randn(num, space, dtype=torch.float64), torch.empty(0, space, dtype=torch.float64))
     corners = simplex_in(basis)
-    if space > dim:  # the corners lie in a plane through the origin: turn it into the first dim axes
+    if space > dim:  # the corners lie in a hyperplane through the origin: rotate it into the first dim axes
         corners = corners @ torch.linalg.svd(corners).Vh[:dim].T
     return corners.float()
 
 
 def simplex_in(basis: Tensor) -> Tensor:
-    """The simplex spanned by the rows of an orthonormal basis (K x d)."""
+    """Create the simplex that the rows of an orthonormal basis span: sqrt(K/(K-1)) (I - 1/K) Q.
+
+    Args:
+        basis: orthonormal rows Q (K x d).
+
+    Returns:
+        Unit rows (K x d).
+
+    Example:
+        >>> [round(value, 4) for value in simplex_in(torch.eye(3))[0].tolist()]
+        [0.8165, -0.4082, -0.4082]
+    """
     num = len(basis)
     if num == 1:
         return basis
@@ -116,10 +196,22 @@ def simplex_in(basis: Tensor) -> Tensor:
 
 
 def minimum_energy(num: int, dim: int, *, power: float = 2.0, steps: int = 200, averaged: bool = False) -> Tensor:
-    """Rows of least hyperspherical energy sum_{i<j} |w_i - w_j|^-power (power 0: -log), by descent with momentum.
+    """Minimise the hyperspherical energy sum_{i<j} |w_i - w_j|^-power of random rows by descent with momentum.
 
-    `averaged` is the uniformity figure's descent: rate 50 on the energy averaged over pairs, so that each row's
-    gradient falls with 1/num and many rows do not converge. Otherwise rows stay on the sphere and steps shrink.
+    Args:
+        num: number of rows. dim: number of dimensions. power: the exponent; 0 stands for -log |w_i - w_j|. steps:
+        number of steps. averaged: descend as for the paper's figure of uniformity: rate 50 on the energy averaged over
+        pairs, so that the
+            gradient of each row falls with 1/num and many rows do not converge. Otherwise, rows stay on the sphere and
+            steps shrink.
+
+    Returns:
+        Unit rows (num x dim).
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> round(largest_cosine(minimum_energy(3, 2)), 2)  # an equilateral triangle
+        -0.5
     """
     rows, velocity = F.normalize(torch.randn(num, dim)), torch.zeros(num, dim)
     for step in range(steps if num > 1 else 0):
@@ -139,52 +231,45 @@ def minimum_energy(num: int, dim: int, *, power: float = 2.0, steps: int = 200, 
 
 
 def energy(frame: Tensor, power: float = 2.0) -> float:
-    """Hyperspherical energy averaged over pairs."""
+    """Compute the hyperspherical energy of unit rows, averaged over pairs.
+
+    Args:
+        frame: unit rows (k x d).
+        power: the exponent; 0 stands for -log |w_i - w_j|.
+
+    Example:
+        >>> round(energy(torch.eye(2)), 4)
+        0.5
+    """
     upper = torch.triu_indices(len(frame), len(frame), 1)
     squared = 2 - 2 * (frame @ frame.T)[upper[0], upper[1]]
     return float((squared ** (-power / 2) if power else -squared.log() / 2).mean())
 
 
 def largest_cosine(frame: Tensor) -> float:
-    """Of all pairs of rows: 1 minus the "minimum cosine distance" of the uniformity figure."""
+    """Compute the largest cosine of all pairs of rows: 1 minus the "minimum cosine distance" of the figure of
+    uniformity.
+
+    Args:
+        frame: unit rows (k x d).
+
+    Example:
+        >>> largest_cosine(torch.eye(3))
+        0.0
+    """
     cosines = frame.double() @ frame.double().T
     return float(cosines.fill_diagonal_(-torch.inf).max())
 
 
 def welch_bound(num: int, dim: int) -> float:
-    """No set of `num` unit vectors has a smaller largest |cosine| than this (0 while they fit)."""
-    return ((num - dim) / (dim * (num - 1))) ** 0.5 if num > dim else 0.0
+    """Compute the Welch bound: no set of unit vectors has a smaller largest |cosine| (0 as long as they fit).
 
+    Args:
+        num: number of vectors.
+        dim: number of dimensions.
 
-def sinkhorn(cost: Tensor, regularisation: float, iterations: int = 500) -> Tensor:
-    """Entropic optimal transport between uniform marginals, in the log domain: the plan (n x m), mass 1."""
-    num, other = cost.shape
-    kernel = -cost.cpu().double() / regularisation  # float64 on the CPU: not every accelerator has it
-    log_row = torch.full((num, 1), -math.log(num), dtype=torch.float64)
-    log_column = torch.full((1, other), -math.log(other), dtype=torch.float64)
-    left = torch.zeros_like(log_row)
-    right = torch.zeros_like(log_column)
-    for _ in range(iterations):
-        right = log_column - (kernel + left).logsumexp(0, keepdim=True)
-        left = log_row - (kernel + right).logsumexp(1, keepdim=True)
-    return (kernel + left + right).exp().to(cost)
-
-
-def is_optimal_assignment(similarity: Tensor, assignment: Tensor) -> Tensor:
-    """A cheap proof that `assignment` maximises the summed similarity; False means "not proven".
-
-    The row maxima, and the column maxima, each sum to an upper bound of every assignment.
+    Example:
+        >>> welch_bound(3, 2)
+        0.5
     """
-    chosen = similarity.gather(1, assignment[:, None])[:, 0]
-    by_row = (chosen >= similarity.amax(1)).all()
-    by_column = (chosen >= similarity.amax(0)[assignment]).all()
-    return by_row | by_column
-
-
-def optimal_assignment(similarity: Tensor) -> Tensor:
-    """The permutation s that maximises sum_k similarity[k, s_k] (Hungarian algorithm)."""
-    try:
-        columns = linear_sum_assignment(similarity.cpu().numpy(), maximize=True)[1]
-    except ValueError as error:
-        raise TrainingError("features are not finite, so classes cannot be matched: lower the learning rate") from error
-    return torch.from_numpy(columns.astype(np.int64)).to(similarity.device)
+    return ((num - dim) / (dim * (num - 1))) ** 0.5 if num > dim else 0.0

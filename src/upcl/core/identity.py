@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -54,3 +55,19 @@ def weights_sha256(state: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         digest.update(value.view(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b"")
     return digest.hexdigest()
+
+
+def json_sha256(value: Any) -> str:
+    """Compute the digest of a JSON value; the order of keys does not matter.
+
+    Args:
+        value: any JSON-serialisable value.
+
+    Returns:
+        The SHA-256 digest as 64 hexadecimal digits.
+
+    Example:
+        >>> json_sha256({"a": 1, "b": 2}) == json_sha256({"b": 2, "a": 1})
+        True
+    """
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

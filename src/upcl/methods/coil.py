@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from upcl.core.frames import sinkhorn
 from upcl.core.losses import distillation
+from upcl.core.matching import sinkhorn
 from upcl.core.memory import class_means
 from upcl.core.options import Count, NonNegative, Positive, option
 from upcl.core.recipes import Recipe, Recipes

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from upcl.core.frames import GrowFrame, extend_uniform, is_optimal_assignment, optimal_assignment
+from upcl.core.frames import GrowFrame, extend_uniform
+from upcl.core.matching import is_optimal_assignment, optimal_assignment
 
 
 class Head(nn.Module, ABC):

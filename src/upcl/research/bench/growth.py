@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from upcl.core.frames import extend_gaussian, optimal_assignment
+from upcl.core.frames import extend_gaussian
 from upcl.core.losses import log_prior, prototype_contrast, supervised_contrast
+from upcl.core.matching import optimal_assignment
 from upcl.core.memory import herding
 from upcl.data.transforms import Flip, PadCrop, Transform
 from upcl.nets import PrototypeHead

@@ -17,8 +17,9 @@ import torch.nn.functional as F
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from upcl.core.frames import extend_gaussian, optimal_assignment
+from upcl.core.frames import extend_gaussian
 from upcl.core.losses import supervised_contrast
+from upcl.core.matching import optimal_assignment
 from upcl.core.memory import herding
 from upcl.data.io.crops import Photos
 from upcl.data.transforms import Brightness, Flip, PadCrop, Transform
