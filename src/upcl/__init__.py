@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from upcl.methods import METHODS, LinearMethod, Method
     from upcl.model.estimator import GrowingClassifier
     from upcl.model.learner import Learner
+    from upcl.research.config import Request
     from upcl.research.run import run
 
 __version__ = "0.1.0"
@@ -27,6 +28,7 @@ _MODULES = {
     "methods": ["METHODS", "LinearMethod", "Method"],
     "model.estimator": ["GrowingClassifier"],
     "model.learner": ["Learner"],
+    "research.config": ["Request"],
     "research.run": ["run"],
 }
 
@@ -42,6 +44,7 @@ __all__ = [
     "Method",
     "Recipe",
     "Recipes",
+    "Request",
     "Samples",
     "Stage",
     "Task",
