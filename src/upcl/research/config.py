@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 import os
@@ -16,11 +15,12 @@ import yaml
 from annotated_types import Ge, Lt
 
 from upcl.core.errors import UserError, unknown_choice
+from upcl.core.identity import json_sha256
 from upcl.core.memory import Budget, Selection, Sharing
-from upcl.core.options import Count, Fraction, Natural, check, option
-from upcl.core.recipes import RECIPES, Recipes, changed_recipes, split_options
-from upcl.data import Dataset
-from upcl.methods.registry import MethodClass, method_options
+from upcl.core.options import Count, Fraction, Natural, check_values, option
+from upcl.core.recipes import RECIPES, Recipes, override_recipes, split_recipe_options
+from upcl.data import Dataset, load_dataset
+from upcl.methods.registry import MethodClass, find_method, method_options
 from upcl.nets import BACKBONES, Precision
 
 from .protocol import PROTOCOLS, Select, Tail, parse_order, split_classes
@@ -28,27 +28,100 @@ from .protocol import PROTOCOLS, Select, Tail, parse_order, split_classes
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What can be asked of a run; None leaves the choice to the data set, the method or the protocol."""
+    """What to run, checked on construction. None leaves a choice to the data set, the method or the protocol.
 
-    method: str = option("upcl", "a method's name, or FILE.py:Class for one outside of the package")
-    data: str = option("digits", "a data set's name, with options after a colon")
-    tasks: int | tuple[int, ...] | None = option(None, "number of tasks, or the classes of each")
+    Args:
+        method: name of a method, `FILE.py:Class`, or a method class.
+        data: name of a data set with options after a colon, or a `Dataset`.
+        tasks: number of tasks, or the number of classes of each.
+        memory: exemplar budget: "2000" images in total, "20/class" or "50MB".
+        exemplars: exemplar selection: herding, random or closest.
+        seed: seed of initialisation and sampling.
+        order_seed: seed of the class order.
+        order: custom class order: every class, by name or number.
+        epochs: epochs per task; milestones and warm-ups scale with it.
+        backbone: name of the feature extractor.
+        recipe: `own` (the method's), `paper` (one for all methods) or `quick`.
+        protocol: `honest` or `paper`.
+        select: which epoch a task keeps: last, validation or test.
+        validation: share of the training data held out to select the epoch.
+        precision: what the backbone computes in.
+        longtail: long-tailed stream, such as "exp:0.01" or "step:0.1:ordered".
+        options: fields of the method, and `recipe.X`, `first.X`, `later.X` for fields of the recipes.
+
+    Raises:
+        UserError: if a value has the wrong type or lies outside of its range.
+
+    Example:
+        >>> Request(method="icarl", memory="20", seed=1).tasks is None
+        True
+        >>> Request(epochs=0)
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: ...
+    """
+
+    method: str | MethodClass = option("upcl", "a method's name, or FILE.py:Class for one outside of the package")
+    data: str | Dataset = option("digits", "a data set's name, with options after a colon")
+    tasks: int | tuple[int, ...] | None = option(None, "number of tasks, or the number of classes of each")
     memory: str | None = option(None, "exemplars: 2000, 20/class or 50MB")
-    exemplars: Selection = option("herding", "how exemplars are chosen: herding, random or closest")
-    seed: Count = option(0, "drives initialisation and sampling")
-    order_seed: Annotated[int, Ge(0), Lt(2**32)] = option(1993, "drives the class order")
-    order: tuple[str, ...] | None = option(None, "a class order of your own: every class, by name or number")
-    epochs: Natural | None = option(None, "epochs of each task; milestones and warm-ups scale with it")
-    backbone: str | None = option(None, "the network that makes features")
-    recipe: str | None = option(None, "own (the method's), paper (one for all) or quick")
+    exemplars: Selection = option("herding", "exemplar selection: herding, random or closest")
+    seed: Count = option(0, "seed of initialisation and sampling")
+    order_seed: Annotated[int, Ge(0), Lt(2**32)] = option(1993, "seed of the class order")
+    order: tuple[str, ...] | None = option(None, "custom class order: every class, by name or number")
+    epochs: Natural | None = option(None, "epochs per task; milestones and warm-ups scale with it")
+    backbone: str | None = option(None, "feature extractor")
+    recipe: str | None = option(None, "own (the method's), paper (one for all methods) or quick")
     protocol: str = option("honest", "honest or paper")
     select: Select | None = option(None, "which epoch's model a task keeps: last, validation or test")
-    validation: Fraction | None = option(None, "share of the training data held out to choose the epoch")
+    validation: Fraction | None = option(None, "share of the training data held out to select the epoch")
     precision: Precision = option("float32", "what the backbone computes in: float32, or bfloat16 on accelerators")
-    longtail: str | None = option(None, "a long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered")
+    longtail: str | None = option(None, "long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered")
     options: dict[str, Any] = field(
         default_factory=dict, metadata={"meaning": "fields of the method, and recipe.X, first.X, later.X", "source": ""}
     )
+
+    def __post_init__(self) -> None:
+        checked = {name: value for name, value in vars(self).items() if name not in ("method", "data")}
+        checked = check_values(Request, checked, "key of the config")
+        for name in ("method", "data"):
+            if isinstance(getattr(self, name), int | float):
+                raise UserError(f"{name} must be a name, not {getattr(self, name)}")
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @staticmethod
+    def from_mapping(values: Mapping[str, Any]) -> Request:
+        """Make a request of a config file's or a command line's keys and values; None stands for the default.
+
+        Args:
+            values: fields of a request by name.
+
+        Raises:
+            UserError: if a key is unknown or a value is wrong.
+        """
+        known = [field.name for field in dataclasses.fields(Request)]
+        for key in values:
+            if key not in known:
+                raise unknown_choice("key of the config", key, known)
+        return Request(**{key: value for key, value in values.items() if value is not None})
+
+    @property
+    def method_name(self) -> str:
+        """The name of the method, also of a class."""
+        return self.method if isinstance(self.method, str) else self.method.name
+
+    @property
+    def method_class(self) -> MethodClass:
+        """The class of the method, found by its name."""
+        return find_method(self.method) if isinstance(self.method, str) else self.method
+
+    def load_dataset(self, data_root: str | Path | None = None) -> Dataset:
+        """The data set, loaded by its name.
+
+        Args:
+            data_root: folder that holds data sets; else `UPCL_DATA`, else the platform's cache folder.
+        """
+        return load_dataset(self.data, data_root) if isinstance(self.data, str) else self.data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +153,7 @@ class RunConfig:
         return value
 
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+        return json_sha256(self.to_json())
 
     @property
     def tail(self) -> Tail | None:
@@ -89,11 +162,6 @@ class RunConfig:
     @property
     def budget(self) -> Budget:
         return Budget.parse(self.memory, self.sharing)
-
-
-def make_request(values: Mapping[str, Any]) -> Request:
-    given = {key: value for key, value in values.items() if value is not None}
-    return Request(**check(Request, given, "key of the config"))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -120,13 +188,13 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
     select = request.select or choices.select
     memory = dataset.memory if request.memory is None else request.memory
     tasks = dataset.tasks if request.tasks is None else request.tasks
-    options = split_options(request.options)
-    slots = Budget.parse(memory).slots(len(dataset.classes), math.prod(dataset.image_shape))
+    options = split_recipe_options(request.options)
+    slots = Budget.parse(memory).capacity(len(dataset.classes), math.prod(dataset.image_shape))
     if method.needs_exemplars and slots == 0:
         raise UserError(f"{method.title} needs exemplars: give it a memory, such as --memory 20/class")
     return RunConfig(
-        method=request.method,
-        options=method_options(request.method, method, options["method"], official=choices.official),
+        method=request.method_name,
+        options=method_options(request.method_name, method, options["method"], official=choices.official),
         data=dataset.name,
         data_sha256=dataset.fingerprint(),
         task_sizes=tuple(split_classes(len(dataset.classes), tasks)),
@@ -137,7 +205,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         sharing=choices.sharing,
         exemplars=request.exemplars,
         backbone=backbone,
-        recipes=changed_recipes(_recipes(request, dataset, method), request.epochs, options),
+        recipes=override_recipes(_recipes(request, dataset, method), request.epochs, options),
         protocol=request.protocol,
         select=select,
         validation=_validation(request.validation, select),

@@ -1,4 +1,4 @@
-"""Time and disk that a grid will take."""
+"""Time and disk space that the runs of a grid will take."""
 
 from __future__ import annotations
 
@@ -11,70 +11,90 @@ from pathlib import Path
 import torch
 
 from upcl.core.memory import Budget
-from upcl.core.seeding import preserve_rng_state, seed_all
-from upcl.core.types import Stage
+from upcl.core.seeding import preserve_rng_state
 from upcl.data import Dataset
-from upcl.methods.registry import find_method
+from upcl.methods.registry import MethodClass, build_method
 from upcl.training.engine import fit
 
 from .config import RunConfig
-from .grid import GridRun, _dataset
-from .protocol import Protocol
-from .run import make_setting
+from .grid import GridRun, cached_dataset
+from .run import make_protocol, make_setting
 
 PROBED_BATCHES = 2
-PROBES = 3  # the quickest counts: the first warms up, others may be disturbed
-TEACHER = 1.4  # of a step, with a teacher's forward
+PROBES = 3  # the fastest counts: the first warms up, others may be disturbed
+TEACHER = 1.4  # cost of a step with a teacher's forward pass, relative to one without
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a run would take: seconds on this machine with all its cores, bytes on disk."""
+    """What a run will take.
+
+    Args:
+        seconds: time on this machine, with all its cores.
+        disk: bytes on disk.
+    """
 
     seconds: float
     disk: int
 
 
-def estimates(rows: Sequence[GridRun], data_root: Path | None, device: torch.device) -> Iterator[CostEstimate | None]:
-    """For each run that is left, by a probe of a few steps for each method, data set and network."""
-    paces: dict[tuple[str, str, str, str], tuple[float, int, Budget]] = {}
-    for row in rows:
-        if row.config is None or row.status != "waiting":
+def estimates(runs: Sequence[GridRun], data_root: Path | None, device: torch.device) -> Iterator[CostEstimate | None]:
+    """Estimate the cost of each run that is left, by timing a few steps per method, data set and network.
+
+    Args:
+        runs: the runs of a grid.
+        data_root: folder that holds data sets.
+        device: where to train.
+
+    Yields:
+        An estimate per run; None for a run that is not waiting.
+    """
+    probes: dict[tuple[str, str, str, str], _Probe] = {}
+    for run in runs:
+        if run.config is None or run.status != "waiting":
             yield None
             continue
-        config, dataset = row.config, _dataset(row.job.request.data, data_root)
-        key = (config.method, row.job.request.data, config.backbone, config.memory)
-        if key not in paces:
-            paces[key] = _probe(config, dataset, device)
-        pace, size, budget = paces[key]
-        protocol = Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order)
-        image = torch.Size(dataset.image_shape).numel()
-        counts, kept, seconds = list[int](), 0, 0.0
-        for index in range(len(protocol)):
-            task = protocol.task(index)
-            with_teacher = TEACHER if index and find_method(config.method).uses_teacher else 1.0
-            seconds += (len(task.train) + kept) * config.recipes.of(task).epochs * pace * with_teacher
-            counts += task.train.counts(task.num_seen)[task.num_old :].tolist()
-            kept = sum(budget.quotas(counts, image))
-        yield CostEstimate(seconds, 2 * size + kept * image)
+        config, data = run.config, str(run.job.request.data)
+        dataset = cached_dataset(data, data_root)
+        key = (config.method, data, config.backbone, config.memory)
+        if key not in probes:
+            probes[key] = _probe(config, dataset, run.job.request.method_class, device)
+        yield _estimate(config, dataset, run.job.request.method_class, probes[key])
 
 
-def _probe(config: RunConfig, dataset: Dataset, device: torch.device) -> tuple[float, int, Budget]:
-    """Seconds an image in the first task, bytes of the network, and the exemplars that the method keeps."""
+@dataclass(frozen=True)
+class _Probe:
+    """Seconds per image in the first task, bytes of the network, and the budget that the method uses."""
+
+    pace: float
+    num_bytes: int
+    budget: Budget
+
+
+def _estimate(config: RunConfig, dataset: Dataset, method: MethodClass, probe: _Probe) -> CostEstimate:
+    protocol = make_protocol(config, dataset)
+    image_bytes = torch.Size(dataset.image_shape).numel()
+    counts, kept, seconds = list[int](), 0, 0.0
+    for index in range(len(protocol)):
+        task = protocol.task(index)
+        factor = TEACHER if index and method.uses_teacher else 1.0
+        seconds += (len(task.train) + kept) * config.recipes.of(task).epochs * probe.pace * factor
+        counts += task.train.counts(task.num_seen)[task.num_old :].tolist()
+        kept = sum(probe.budget.quotas(counts, image_bytes))
+    return CostEstimate(seconds, 2 * probe.num_bytes + kept * image_bytes)
+
+
+def _probe(config: RunConfig, dataset: Dataset, method_class: MethodClass, device: torch.device) -> _Probe:
     with preserve_rng_state():
-        method = find_method(config.method)(**config.options)
-        seed_all(0)
-        method.start(make_setting(config, dataset, device))
-        protocol = Protocol(dataset, config.task_sizes, config.order_seed)
-        stage = next(iter(method.learn(protocol.task(0))))
+        method = build_method(method_class, config.options, make_setting(config, dataset, device), seed=0)
+        stage = next(iter(method.learn(make_protocol(config, dataset).task(0))))
         batch = stage.recipe.batch_size_for(len(stage.data))
         recipe = dataclasses.replace(stage.recipe.scaled(1), batch_size=batch, min_steps=0)
-        some = stage.data[: PROBED_BATCHES * batch]
-        short = Stage(stage.name, some, stage.losses, stage.params, recipe, stage.augment, stage.frozen)
-        taken = []
+        short = dataclasses.replace(stage, data=stage.data[: PROBED_BATCHES * batch], recipe=recipe)
+        timings = []
         for _ in range(PROBES):
             start = time.perf_counter()
             fit(method.net, short, transform=dataset.transform, device=device, seed_path=(0,))
-            taken.append(time.perf_counter() - start)
-        size = sum(value.numel() * value.element_size() for value in method.net.state_dict().values())
-    return min(taken) / len(some), size, method.memory.budget
+            timings.append(time.perf_counter() - start)
+        num_bytes = sum(value.numel() * value.element_size() for value in method.net.state_dict().values())
+    return _Probe(min(timings) / len(short.data), num_bytes, method.memory.budget)

@@ -1,4 +1,4 @@
-"""Runs of a grid in local processes."""
+"""Runs of a grid in local processes that share the cores."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ import json
 import os
 import signal
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from .config import RunConfig
-from .grid import GridRun, _finished
+from .grid import GridRun
+from .record import finished_record
+from .worker import WorkerJob, start_worker
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 20.0
-TIED = "UPCL_ENDS_WITH_ITS_GRID"
+TAIL_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class ExecutorOptions:
-    """Where and how the runs of a grid are done."""
+    """Where and how the runs of a grid are executed.
+
+    Args:
+        out: folder of the runs.
+        jobs: number of runs at a time.
+        device: where to train.
+        data_root: folder that holds data sets.
+    """
 
     out: Path
     jobs: int = 1
@@ -33,73 +38,74 @@ class ExecutorOptions:
     data_root: Path | None = None
 
 
-def run_grid(rows: Sequence[GridRun], place: ExecutorOptions, show: Callable[[Sequence[GridRun]], None]) -> None:
-    """Do what is left, `jobs` at a time. A failed run does not stop the others; Ctrl-C stops all, to go on later."""
+def run_grid(runs: Sequence[GridRun], options: ExecutorOptions, on_change: Callable[[Sequence[GridRun]], None]) -> None:
+    """Execute the runs that are left. A failed run does not stop the others; an interrupt stops all, to be resumed.
+
+    Args:
+        runs: the runs, as `prepare` returned them; their status is updated in place.
+        options: where and how to execute them.
+        on_change: called a few times per second with all runs.
+    """
     try:
-        while any(row.status in ("waiting", "running") for row in rows):
-            running = [row for row in rows if row.status == "running"]
-            for row in [row for row in rows if row.status == "waiting"][: place.jobs - len(running)]:
-                _start(row, place)
-            for row in running:
-                _look(row)
-            show(rows)
+        while any(run.status in ("waiting", "running") for run in runs):
+            running = [run for run in runs if run.status == "running"]
+            for run in [run for run in runs if run.status == "waiting"][: options.jobs - len(running)]:
+                _start(run, options)
+            for run in running:
+                _poll(run)
+            on_change(runs)
             time.sleep(POLL_SECONDS)
     finally:
-        _stop([row for row in rows if row.status == "running"])
-        show(rows)
+        _stop([run for run in runs if run.status == "running"])
+        on_change(runs)
 
 
-def _start(row: GridRun, place: ExecutorOptions) -> None:
-    """A process of its own with its share of the cores; its words go to a log beside its folder."""
-    asked = {k: v for k, v in vars(row.job.request).items() if v is not None}
-    requests, logs = place.out / "requests", place.out / "logs"
-    for folder in (requests, logs):
-        folder.mkdir(parents=True, exist_ok=True)
-    request = requests / f"{row.folder.name}.yaml"
-    request.write_text(yaml.safe_dump(json.loads(json.dumps(asked)), sort_keys=False))
-    threads = max(1, (os.cpu_count() or 1) // place.jobs)
-    env = {**os.environ, "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "PASSIVE", TIED: "yes"}
-    words = ["train", "--config", str(request), "--out", str(row.folder), "--resume", "--device", place.device]
-    words += ["--data-root", str(place.data_root)] if place.data_root else []
-    with (logs / f"{row.folder.name}.log").open("wb") as log:
-        row.process = subprocess.Popen(
-            [sys.executable, "-m", "upcl", *words],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            env=env,
-            start_new_session=True,
-        )
-    assert row.config
-    row.status, row.started, row.begun = "running", time.monotonic(), _share(row.folder, row.config)
+def _start(run: GridRun, options: ExecutorOptions) -> None:
+    """Start a run in a process of its own, with its share of the cores and a log file."""
+    assert run.config
+    log = _log_path(run.folder)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    threads = max(1, (os.cpu_count() or 1) // options.jobs)
+    run.process = start_worker(WorkerJob(run.job.request, run.folder, options.device, options.data_root), log, threads)
+    run.status, run.started, run.resumed_at = "running", time.monotonic(), finished_share(run.folder, run.config)
 
 
-def exit_with_parent() -> None:
-    """In a run that a grid started: end when the grid does, however it ends. A run can be stopped at any moment."""
-    if os.environ.get(TIED):
-        threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
+def _log_path(folder: Path) -> Path:
+    return folder.parent / "logs" / f"{folder.name}.log"
 
 
-def _look(row: GridRun) -> None:
-    assert row.process and row.config
-    row.seconds = time.monotonic() - row.started
-    row.share = _share(row.folder, row.config)
-    if row.process.poll() is None:
+def _poll(run: GridRun) -> None:
+    assert run.process and run.config
+    run.seconds = time.monotonic() - run.started
+    run.share = finished_share(run.folder, run.config)
+    if run.process.poll() is None:
         return
-    row.process.communicate()  # closes the pipe
-    row.record = _finished(row)
-    row.status, row.share = ("done", 1.0) if row.record else ("failed", row.share)
-    if not row.record:
-        log = row.folder.parent / "logs" / f"{row.folder.name}.log"
+    run.process.communicate()  # closes the pipe
+    run.record = finished_record(run.folder, run.config)
+    run.status, run.share = ("done", 1.0) if run.record else ("failed", run.share)
+    if not run.record:
+        log = _log_path(run.folder)
         lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        row.error = f"exit {row.process.returncode}: {lines[-1] if lines else 'it said nothing'} ({log})"
+        run.error = f"exit code {run.process.returncode}: {lines[-1] if lines else 'no output'} ({log})"
 
 
-def _share(folder: Path, config: RunConfig) -> float:
-    """How much of a run is done, by the last line of its events."""
+def finished_share(folder: Path, config: RunConfig) -> float:
+    """How much of a run is done, by the last line of its events.
+
+    Args:
+        folder: the run's folder.
+        config: the resolved configuration.
+
+    Returns:
+        A share between 0 and 1.
+
+    Example:
+        >>> finished_share(Path("does-not-exist"), config=None)
+        0.0
+    """
     try:
         with (folder / "events.jsonl").open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))
             last = json.loads(file.read().splitlines()[-1])
     except (OSError, IndexError, ValueError):
         return 0.0
@@ -108,17 +114,17 @@ def _share(folder: Path, config: RunConfig) -> float:
     return float((last["task"] + within) / len(config.task_sizes))
 
 
-def _stop(rows: Sequence[GridRun]) -> None:
-    """Ask politely, then firmly: a run may be stopped at any moment without loss."""
-    for row in rows:
-        assert row.process
-        row.process.send_signal(signal.SIGINT)
-    until = time.monotonic() + STOP_SECONDS
-    for row in rows:
-        assert row.process
+def _stop(runs: Sequence[GridRun]) -> None:
+    """Interrupt the processes, and kill those that do not end in time; a run can be stopped without loss."""
+    for run in runs:
+        assert run.process
+        run.process.send_signal(signal.SIGINT)
+    deadline = time.monotonic() + STOP_SECONDS
+    for run in runs:
+        assert run.process
         try:
-            row.process.wait(max(0.1, until - time.monotonic()))
+            run.process.wait(max(0.1, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            row.process.kill()
-        row.process.communicate()
-        row.status = "stopped"
+            run.process.kill()
+        run.process.communicate()
+        run.status = "stopped"

@@ -1,9 +1,8 @@
-"""Many runs from one file: methods x data x memory x seeds, in local processes that share the cores."""
+"""Many runs from one file: every combination of methods, data sets, memories and seeds."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -15,9 +14,9 @@ from typing import Any, Literal
 from upcl.core.errors import UpclError, UserError, unknown_choice
 from upcl.core.options import fields_of
 from upcl.data import Dataset, load_dataset
-from upcl.methods.registry import find_method
 
-from .config import Request, RunConfig, make_request, read_yaml, resolve
+from .config import Request, RunConfig, read_yaml, resolve
+from .record import Record, finished_record
 
 KEYS = ("title", "about", "same", "vary")
 Status = Literal["waiting", "running", "done", "done before", "failed", "stopped"]
@@ -25,7 +24,12 @@ Status = Literal["waiting", "running", "done", "done before", "failed", "stopped
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a grid, named by what it varies."""
+    """One run of a grid.
+
+    Args:
+        name: what distinguishes it from the other runs.
+        request: what to run.
+    """
 
     name: str
     request: Request
@@ -33,7 +37,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Grid:
-    """A title, what to expect, and the runs."""
+    """A list of runs.
+
+    Args:
+        title: what the grid is called.
+        about: what to expect.
+        jobs: the runs.
+    """
 
     title: str
     about: str
@@ -41,11 +51,31 @@ class Grid:
 
 
 def read_grid(path: Path) -> Grid:
-    """A YAML file with `title`, `about`, `same` (fields of every run) and `vary` (lists: every combination is run)."""
+    """Read a grid from a YAML file with `title`, `about`, `same` and `vary`; see `make_grid`.
+
+    Args:
+        path: the YAML file.
+    """
     return make_grid(read_yaml(path), str(path))
 
 
 def make_grid(content: Mapping[str, Any], where: str) -> Grid:
+    """Make a grid of every combination of values.
+
+    Args:
+        content: `same` holds the fields of a request that all runs share, `vary` a list of values for each other field;
+            `title` and `about` describe the grid.
+        where: what to call it in error messages.
+
+    Raises:
+        UserError: if a key is unknown or a value is wrong.
+
+    Example:
+        >>> vary = {"method": ["icarl", "upcl"], "seed": [0, 1]}
+        >>> grid = make_grid({"same": {"data": "digits"}, "vary": vary}, "example")
+        >>> [job.name for job in grid.jobs]
+        ['icarl-seed0', 'icarl-seed1', 'upcl-seed0', 'upcl-seed1']
+    """
     for key in content:
         if key not in KEYS:
             raise unknown_choice(f"key of {where}", key, KEYS)
@@ -63,9 +93,9 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
         chosen = dict(zip(vary, values, strict=True))
         options = {**(same.get("options") or {}), **(chosen.get("options") or {})}
         name = "-".join(_slug(key, value) for key, value in chosen.items()) or "run"
-        jobs.append(Job(name, make_request({**same, **chosen, "options": options})))
+        jobs.append(Job(name, Request.from_mapping({**same, **chosen, "options": options})))
     if len({job.name for job in jobs}) < len(jobs):
-        raise UserError(f"{where}: two runs are the same; look for a value that stands twice in a list")
+        raise UserError(f"{where}: two runs are identical; look for a repeated value in a list")
     return Grid(str(content.get("title") or Path(where).stem), str(content.get("about") or ""), tuple(jobs))
 
 
@@ -79,7 +109,21 @@ def _slug(key: str, value: Any) -> str:
 
 @dataclass
 class GridRun:
-    """Where one run of the grid stands. `begun` is the share that was done when it was started."""
+    """The state of one run of a grid.
+
+    Args:
+        job: what to run.
+        folder: the run's folder.
+        config: the resolved configuration; None if it could not be resolved.
+        status: what happens with it.
+        share: how much of it is done.
+        seconds: time since it was started.
+        error: why it failed.
+        record: its record, once it has finished.
+        process: the process that executes it.
+        started: when it was started, on the monotonic clock.
+        resumed_at: the share that was done when it was started.
+    """
 
     job: Job
     folder: Path
@@ -88,58 +132,74 @@ class GridRun:
     share: float = 0.0
     seconds: float = 0.0
     error: str = ""
-    record: dict[str, Any] | None = None
+    record: Record | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     started: float = 0.0
-    begun: float = 0.0
+    resumed_at: float = 0.0
 
 
 @lru_cache(maxsize=4)
-def _dataset(spec: str, root: Path | None) -> Dataset:
-    return load_dataset(spec, root)
+def cached_dataset(data: str, data_root: Path | None) -> Dataset:
+    """A data set by its name; the last few are kept, since the runs of a grid share them.
+
+    Args:
+        data: name of the data set, with options.
+        data_root: folder that holds data sets.
+    """
+    return load_dataset(data, data_root)
 
 
 def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[GridRun]:
-    """Resolve every run before any starts. What cannot be resolved has failed; what is there already is done.
+    """Resolve every run before any starts: what cannot be resolved has failed, what has finished is not run again.
 
-    Folders are named by what is run: grids with one `out` share the runs that they have in common, and a changed grid
-    has new ones.
+    Folders are named after the config digest: grids with the same `out` share the runs that they have in common, and
+    an edited grid gets new ones.
+
+    Args:
+        grid: the runs.
+        out: folder of the runs.
+        data_root: folder that holds data sets.
     """
-    rows = []
+    runs = []
     for job in grid.jobs:
-        row = GridRun(job, out / job.name)
-        rows.append(row)
+        run = GridRun(job, out / job.name)
+        runs.append(run)
         try:
-            row.config = resolve(job.request, _dataset(job.request.data, data_root), find_method(job.request.method))
+            run.config = resolve(
+                job.request, cached_dataset(str(job.request.data), data_root), job.request.method_class
+            )
         except UpclError as error:
-            row.status, row.error = "failed", str(error)
+            run.status, run.error = "failed", str(error)
             continue
-        row.folder = out / f"{_slug('method', row.config.method)}-seed{row.config.seed}-{row.config.digest()[:8]}"
-        row.record = _finished(row)
-        if row.record:
-            row.status, row.share = "done before", 1.0
-    return rows
+        run.folder = out / f"{_slug('method', run.config.method)}-seed{run.config.seed}-{run.config.digest()[:8]}"
+        run.record = finished_record(run.folder, run.config)
+        if run.record:
+            run.status, run.share = "done before", 1.0
+    return runs
 
 
-def _finished(row: GridRun) -> dict[str, Any] | None:
-    try:
-        record: dict[str, Any] = json.loads((row.folder / "record.json").read_text())
-    except (OSError, ValueError):
-        return None
-    assert row.config
-    return record if record.get("finished") and record["config_digest"] == row.config.digest() else None
+def seconds_left(runs: Sequence[GridRun], jobs: int) -> float | None:
+    """Estimate the remaining time from the pace so far.
 
+    Args:
+        runs: all runs of the grid.
+        jobs: number of runs at a time.
 
-def seconds_left(rows: Sequence[GridRun], jobs: int) -> float | None:
-    """By the pace of this grid so far; None while nothing is known."""
-    known = [row for row in rows if row.seconds and row.share > row.begun]
-    spent = sum(row.seconds for row in known)
-    work = sum((row.share - row.begun) * _work(row) for row in known)
-    left = sum((1 - row.share) * _work(row) for row in rows if row.status in ("waiting", "running"))
+    Returns:
+        Seconds; None while nothing is known.
+
+    Example:
+        >>> seconds_left([], jobs=1) is None
+        True
+    """
+    known = [run for run in runs if run.seconds and run.share > run.resumed_at]
+    spent = sum(run.seconds for run in known)
+    work = sum((run.share - run.resumed_at) * _work(run) for run in known)
+    left = sum((1 - run.share) * _work(run) for run in runs if run.status in ("waiting", "running"))
     return spent / work * left / jobs if work else None
 
 
-def _work(row: GridRun) -> float:
-    assert row.config
-    recipes = row.config.recipes
-    return recipes.first.epochs + recipes.later.epochs * (len(row.config.task_sizes) - 1)
+def _work(run: GridRun) -> float:
+    assert run.config
+    recipes = run.config.recipes
+    return recipes.first.epochs + recipes.later.epochs * (len(run.config.task_sizes) - 1)

@@ -1,31 +1,93 @@
-"""What comes out of a run, as plain values. The schema is written down in docs/record.md."""
+"""The result of a run as a typed, validated record; `record.schema.json` is its JSON schema."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+import pydantic
+from pydantic import BaseModel, ConfigDict
 
 from upcl.core import metrics
+from upcl.core.errors import UserError
+from upcl.core.files import write_json
 from upcl.training.evaluate import READINGS, Reading, ReadingName
 
 from .config import RunConfig
 
 SCHEMA = 2
+FILE_NAME = "record.json"
 MEASURED = ("seconds", "peak_memory_mb", "environment")
+"""Fields whose values depend on the machine and the moment; all others are equal for every run of a config."""
+
+T = TypeVar("T")
 
 
-"""Keys whose values depend on the machine and the moment; all others are the same for every run of a config."""
+class ByReading(BaseModel, Generic[T]):
+    """A value for each of the two readings of a model.
+
+    Args:
+        head: by the classifier.
+        nme: by the nearest mean of exemplars; None for a model without exemplars.
+
+    Example:
+        >>> accuracy = ByReading[float](head=81.5, nme=None)
+        >>> accuracy["head"], accuracy.nme
+        (81.5, None)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    head: T
+    nme: T | None
+
+    def __getitem__(self, reading: ReadingName) -> T | None:
+        return self.head if reading == "head" else self.nme
 
 
-Record = dict[str, Any]
+@dataclass(frozen=True)
+class ReadingFigures:
+    """The figures of one reading after one task; accuracies are in percent."""
+
+    top1: float
+    top1_by_class: list[float | None]
+    top1_by_task: list[float]
+    top5: float
+    top5_by_task: list[float]
+    old: float | None
+    new: float
+    confusion: list[list[int]] | None
+
+    @staticmethod
+    def of(reading: Reading, task_sizes: Sequence[int]) -> ReadingFigures:
+        """Compute the figures from prediction counts.
+
+        Args:
+            reading: the counts over the test images of all classes seen.
+            task_sizes: number of classes of each task so far.
+        """
+        hits, totals, num_old = reading.confusion.diagonal(), reading.confusion.sum(1), sum(task_sizes[:-1])
+        return ReadingFigures(
+            top1=metrics.accuracy(hits, totals),
+            top1_by_class=metrics.accuracy_by_class(hits, totals),
+            top1_by_task=metrics.accuracy_by_task(hits, totals, task_sizes),
+            top5=metrics.accuracy(reading.top5, totals),
+            top5_by_task=metrics.accuracy_by_task(reading.top5, totals, task_sizes),
+            old=metrics.accuracy(hits[:num_old], totals[:num_old]) if num_old else None,
+            new=metrics.accuracy(hits[num_old:], totals[num_old:]),
+            confusion=reading.confusion.tolist(),
+        )
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One reading-by-reading row of a record, as plain values that a checkpoint can hold."""
+    """What one task contributes to a record, as plain values that a checkpoint can hold."""
 
-    readings: dict[ReadingName, dict[str, Any] | None]
+    readings: dict[ReadingName, ReadingFigures | None]
     imbalance: float | None
     coherence: float | None
     exemplars: int
@@ -33,29 +95,174 @@ class TaskResult:
     peak_memory_mb: float | None
 
     def to_json(self) -> dict[str, Any]:
+        """Plain values for a checkpoint."""
         return asdict(self)
 
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> TaskResult:
+        """The inverse of `to_json`.
+
+        Args:
+            value: what `to_json` returned.
+        """
+        readings = {name: ReadingFigures(**row) if row else None for name, row in value["readings"].items()}
+        return TaskResult(**{**value, "readings": readings})
+
     def without_confusion(self) -> TaskResult:
-        """Of all tasks but the last only the figures are kept: a thousand classes make a million counts."""
-        kept = {name: {**row, "confusion": None} if row else None for name, row in self.readings.items()}
+        """Confusion counts are kept for the last task only: a thousand classes make a million counts."""
+        kept = {name: replace(row, confusion=None) if row else None for name, row in self.readings.items()}
         return replace(self, readings=kept)
 
 
-def describe(reading: Reading | None, task_sizes: Sequence[int]) -> dict[str, Any] | None:
-    """The figures of one reading after a task with these task sizes so far."""
-    if reading is None:
+class Record(BaseModel):
+    """Everything that came out of a run. Lists have one item per finished task; accuracies are in percent.
+
+    Args:
+        schema_version: version of this schema (`schema` in JSON).
+        finished: whether all tasks were learned.
+        method: name of the method.
+        data: name of the data set.
+        classes: class names in class order.
+        class_order: labels of the data set in class order.
+        task_sizes: number of classes of each task.
+        seed: seed of initialisation and sampling.
+        order_seed: seed of the class order.
+        protocol: `honest` or `paper`.
+        select: rule that selects the epoch a task ends with.
+        config: the resolved configuration.
+        config_digest: SHA-256 of the configuration, the identity of the run.
+        notes: what a reader must know before comparing this run with another.
+        a_last: accuracy on all classes after the last finished task.
+        a_avg: mean of the accuracies after each task.
+        forgetting: mean drop from the best accuracy on each earlier task; None after one task.
+        backward_transfer: mean change on each earlier task since it was learned; None after one task.
+        top1: accuracy on all classes seen.
+        top5: share of images whose class is among the five highest scores.
+        top1_matrix: row t, column j: accuracy on the classes of task j after task t.
+        top5_matrix: the same for the top five.
+        top1_by_class: accuracy on each class seen.
+        old: accuracy on the classes of earlier tasks; None for the first task.
+        new: accuracy on the classes of the latest task.
+        confusion: row i, column j: test images of class i predicted as class j, after the last finished task.
+        imbalance_ratio: images of the largest class over those of the smallest in training.
+        coherence: largest cosine between two class vectors of the head.
+        exemplars: number of exemplars kept.
+        seconds: training time.
+        peak_memory_mb: peak memory in MiB.
+        weights_sha256: SHA-256 of all weights.
+        environment: versions, device and threads.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    schema_version: Literal[2] = pydantic.Field(default=2, alias="schema")
+    finished: bool
+    method: str
+    data: str
+    classes: list[str]
+    class_order: list[int]
+    task_sizes: list[int]
+    seed: int
+    order_seed: int
+    protocol: str
+    select: str
+    config: RunConfig
+    config_digest: str
+    notes: list[str]
+    a_last: ByReading[float]
+    a_avg: ByReading[float]
+    forgetting: ByReading[float | None]
+    backward_transfer: ByReading[float | None]
+    top1: ByReading[list[float]]
+    top5: ByReading[list[float]]
+    top1_matrix: ByReading[list[list[float]]]
+    top5_matrix: ByReading[list[list[float]]]
+    top1_by_class: ByReading[list[list[float | None]]]
+    old: ByReading[list[float | None]]
+    new: ByReading[list[float]]
+    confusion: ByReading[list[list[int]]]
+    imbalance_ratio: list[float | None]
+    coherence: list[float | None]
+    exemplars: list[int]
+    seconds: list[float]
+    peak_memory_mb: list[float | None]
+    weights_sha256: str
+    environment: dict[str, Any]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON value that `record.json` holds."""
+        value = self.model_dump(mode="json", by_alias=True, exclude={"config"})
+        return {key: self.config.to_json() if key == "config" else value[key] for key in _json_keys()}
+
+    @staticmethod
+    def from_json(value: Any, where: str = "record") -> Record:
+        """Validate a JSON value.
+
+        Args:
+            value: a parsed `record.json`.
+            where: what to call it in an error message.
+
+        Raises:
+            UserError: if it is not a record of this schema.
+        """
+        schema = value.get("schema") if isinstance(value, Mapping) else None
+        if schema != SCHEMA:
+            raise UserError(f"{where} has record schema {schema}; this version of upcl reads schema {SCHEMA}")
+        try:
+            return Record.model_validate(value)
+        except pydantic.ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise UserError(
+                f"{where} is damaged or was written by another version of upcl: '{place}': {first['msg']}; run it again"
+            ) from None
+
+    @staticmethod
+    def read(folder: Path) -> Record:
+        """Read and validate the record of a run's folder.
+
+        Args:
+            folder: the run's folder.
+
+        Raises:
+            UserError: if there is no valid record.
+        """
+        path = folder / FILE_NAME
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, ValueError):
+            raise UserError(f"{path} cannot be read: it is not JSON") from None
+        return Record.from_json(content, str(path))
+
+    def write(self, folder: Path) -> None:
+        """Write `record.json` atomically.
+
+        Args:
+            folder: the run's folder.
+        """
+        write_json(folder / FILE_NAME, self.to_json())
+
+    def reproducible_part(self) -> dict[str, Any]:
+        """What must be equal for two runs of one config: all but measurements of time, memory and environment."""
+        return {key: value for key, value in self.to_json().items() if key not in MEASURED}
+
+
+def _json_keys() -> list[str]:
+    return [field.alias or name for name, field in Record.model_fields.items()]
+
+
+def finished_record(folder: Path, config: RunConfig) -> Record | None:
+    """The record of a run of this config that is finished; None where there is none.
+
+    Args:
+        folder: the run's folder.
+        config: the resolved configuration.
+    """
+    try:
+        record = Record.read(folder)
+    except UserError:
         return None
-    hits, totals, num_old = reading.confusion.diagonal(), reading.confusion.sum(1), sum(task_sizes[:-1])
-    return {
-        "top1": metrics.accuracy(hits, totals),
-        "top1_by_class": metrics.accuracy_by_class(hits, totals),
-        "top1_by_task": metrics.accuracy_by_task(hits, totals, task_sizes),
-        "top5": metrics.accuracy(reading.top5, totals),
-        "top5_by_task": metrics.accuracy_by_task(reading.top5, totals, task_sizes),
-        "old": metrics.accuracy(hits[:num_old], totals[:num_old]) if num_old else None,
-        "new": metrics.accuracy(hits[num_old:], totals[num_old:]),
-        "confusion": reading.confusion.tolist(),
-    }
+    return record if record.finished and record.config_digest == config.digest() else None
 
 
 def make_record(
@@ -68,50 +275,85 @@ def make_record(
     notes: Sequence[str],
     environment: Mapping[str, Any],
 ) -> Record:
-    """The record of a run after the tasks that `results` holds."""
+    """Assemble the record of a run.
 
-    def each(figure: Callable[[list[dict[str, Any]]], Any]) -> dict[ReadingName, Any]:
-        """A figure of both readings; None for a reading that does not exist."""
-        rows = {name: [result.readings[name] for result in results] for name in READINGS}
-        return {name: figure(rs) if all(rs) else None for name, rs in rows.items()}  # type: ignore[arg-type]
+    Args:
+        config: the resolved configuration.
+        class_order: labels of the data set in class order.
+        classes: class names in class order.
+        results: what each finished task contributed.
+        weights_sha256: digest of all weights.
+        notes: what a reader must know.
+        environment: versions, device and threads.
+    """
+    summaries = {}
+    for name in READINGS:
+        rows = [row for result in results if (row := result.readings[name])]
+        summaries[name] = _summarize(rows) if len(rows) == len(results) else {}
+    by_reading = {
+        figure: {name: summaries[name].get(figure) for name in READINGS}
+        for figure in dict.fromkeys(figure for summary in summaries.values() for figure in summary)
+    }
+    return Record(
+        finished=len(results) == len(config.task_sizes),
+        method=config.method,
+        data=config.data,
+        classes=list(classes),
+        class_order=list(class_order),
+        task_sizes=list(config.task_sizes),
+        seed=config.seed,
+        order_seed=config.order_seed,
+        protocol=config.protocol,
+        select=config.select,
+        config=config,
+        config_digest=config.digest(),
+        notes=list(notes),
+        imbalance_ratio=[result.imbalance for result in results],
+        coherence=[result.coherence for result in results],
+        exemplars=[result.exemplars for result in results],
+        seconds=[result.seconds for result in results],
+        peak_memory_mb=[result.peak_memory_mb for result in results],
+        weights_sha256=weights_sha256,
+        environment=dict(environment),
+        **by_reading,
+    )
 
+
+def _summarize(rows: Sequence[ReadingFigures]) -> dict[str, Any]:
+    """All figures of one reading."""
+    curve = [row.top1 for row in rows]
+    matrix = [row.top1_by_task for row in rows]
     return {
-        "schema": SCHEMA,
-        "finished": len(results) == len(config.task_sizes),
-        "method": config.method,
-        "data": config.data,
-        "classes": list(classes),
-        "class_order": list(class_order),
-        "task_sizes": list(config.task_sizes),
-        "seed": config.seed,
-        "order_seed": config.order_seed,
-        "protocol": config.protocol,
-        "select": config.select,
-        "config": config.to_json(),
-        "config_digest": config.digest(),
-        "notes": list(notes),
-        "a_last": each(lambda rows: rows[-1]["top1"]),
-        "a_avg": each(lambda rows: metrics.average([row["top1"] for row in rows])),
-        "forgetting": each(lambda rows: metrics.forgetting([row["top1_by_task"] for row in rows])),
-        "backward_transfer": each(lambda rows: metrics.backward_transfer([row["top1_by_task"] for row in rows])),
-        "top1": each(lambda rows: [row["top1"] for row in rows]),
-        "top5": each(lambda rows: [row["top5"] for row in rows]),
-        "top1_matrix": each(lambda rows: [row["top1_by_task"] for row in rows]),
-        "top5_matrix": each(lambda rows: [row["top5_by_task"] for row in rows]),
-        "top1_by_class": each(lambda rows: [row["top1_by_class"] for row in rows]),
-        "old": each(lambda rows: [row["old"] for row in rows]),
-        "new": each(lambda rows: [row["new"] for row in rows]),
-        "confusion": each(lambda rows: rows[-1]["confusion"]),
-        "imbalance_ratio": [result.imbalance for result in results],
-        "coherence": [result.coherence for result in results],
-        "exemplars": [result.exemplars for result in results],
-        "seconds": [result.seconds for result in results],
-        "peak_memory_mb": [result.peak_memory_mb for result in results],
-        "weights_sha256": weights_sha256,
-        "environment": dict(environment),
+        "a_last": curve[-1],
+        "a_avg": metrics.average_accuracy(curve),
+        "forgetting": metrics.forgetting(matrix),
+        "backward_transfer": metrics.backward_transfer(matrix),
+        "top1": curve,
+        "top5": [row.top5 for row in rows],
+        "top1_matrix": matrix,
+        "top5_matrix": [row.top5_by_task for row in rows],
+        "top1_by_class": [row.top1_by_class for row in rows],
+        "old": [row.old for row in rows],
+        "new": [row.new for row in rows],
+        "confusion": rows[-1].confusion,
     }
 
 
-def reproducible_part(record: Record) -> Record:
-    """What must be equal for two runs of one config."""
-    return {key: value for key, value in record.items() if key not in MEASURED}
+def json_schema() -> dict[str, Any]:
+    """The JSON schema of `record.json`, as shipped in `upcl/research/record.schema.json`.
+
+    Example:
+        >>> json_schema()["title"]
+        'Record'
+    """
+    schema: dict[str, Any] = json.loads((files(__package__) / "record.schema.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def write_json_schema(path: Path) -> None:
+    """Write the schema that the code has now; the test suite compares it with the shipped file.
+
+    Args:
+        path: the file to write.
+    """
+    write_json(path, Record.model_json_schema(by_alias=True))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,11 +15,11 @@ from torch import Tensor
 from upcl.core.frames import largest_cosine
 from upcl.core.identity import weights_sha256
 from upcl.core.metrics import imbalance_ratio
-from upcl.core.seeding import preserve_rng_state, seed_all
+from upcl.core.seeding import preserve_rng_state
 from upcl.core.types import Task
-from upcl.data import Dataset, load_dataset
+from upcl.data import Dataset
 from upcl.methods import Setting
-from upcl.methods.registry import MethodClass, find_method
+from upcl.methods.registry import MethodClass, build_method
 from upcl.nets import Execution
 from upcl.training.engine import EpochResult, EpochSelector
 from upcl.training.environment import (
@@ -32,21 +31,32 @@ from upcl.training.environment import (
     select_device,
 )
 from upcl.training.evaluate import READINGS, evaluate, head_accuracy
-from upcl.training.profiler import Profile
+from upcl.training.profiler import Profiler
 from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import TaskTrainer
 
-from .config import RunConfig, make_request, resolve
+from .config import Request, RunConfig, resolve
 from .protocol import Protocol
-from .record import Record, TaskResult, describe, make_record
-from .sketch import sketch
+from .record import ReadingFigures, Record, TaskResult, finished_record, make_record
+from .sketch import sketch, write_sketch
 
 SAVE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Where a run stands, told after every epoch and after every task."""
+    """Where a run is, reported after every epoch and after every task.
+
+    Args:
+        task: index of the task.
+        num_tasks: number of tasks.
+        stage: name of the stage, "done" after a task.
+        epoch: index of the epoch that ended.
+        epochs: number of epochs of the stage.
+        losses: mean of each loss term over the epoch.
+        accuracy: accuracy of the head, after a task.
+        nme: accuracy of the nearest mean of exemplars, after a task.
+    """
 
     task: int
     num_tasks: int
@@ -62,48 +72,52 @@ ProgressCallback = Callable[[RunProgress], None]
 
 
 def run(
-    method: str | MethodClass = "upcl",
-    data: str | Dataset = "digits",
+    request: Request,
     *,
     out: str | Path | None = None,
     resume: bool = False,
     device: str = "auto",
     data_root: str | Path | None = None,
-    watch: ProgressCallback | None = None,
+    on_progress: ProgressCallback | None = None,
     save_seconds: float = SAVE_SECONDS,
     compiled: bool = False,
-    profile: Profile | None = None,
-    **request: Any,
+    profiler: Profiler | None = None,
 ) -> Record:
     """Learn the tasks of a data set one after the other and return the record.
 
-    `method` and `data` are names, or a class and a `Dataset` of your own. `request` takes the other fields of
-    `config.Request`: tasks, memory, seed, order_seed, epochs, backbone, recipe, protocol, options and so on. With
-    `out` the run's folder stays, and `resume=True` goes on with it. `data_root` is the folder that holds data sets
-    (else UPCL_DATA, else the platform's cache). `watch` is told after every epoch. `compiled` compiles the backbone,
-    `profile` traces a few steps.
+    Args:
+        request: what to run.
+        out: the run's folder, which is kept; without it nothing is kept but the record.
+        resume: continue the run in `out`.
+        device: auto, cpu, cuda, cuda:1 or mps.
+        data_root: folder that holds data sets; else `UPCL_DATA`, else the platform's cache folder.
+        on_progress: called after every epoch and every task.
+        save_seconds: time between checkpoints within a task.
+        compiled: compile the backbone.
+        profiler: traces a few steps.
 
-    >>> record = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=2, epochs=1)
-    >>> record["task_sizes"], sorted(record["a_last"])
-    ([2, 2], ['head', 'nme'])
+    Returns:
+        The record of the finished run.
+
+    Example:
+        >>> record = run(Request(method="finetune", data="synthetic:classes=4,train=8,test=4", tasks=2, epochs=1))
+        >>> record.task_sizes, record.a_last.nme
+        ([2, 2], None)
     """
-    method_class = find_method(method) if isinstance(method, str) else method
-    dataset = load_dataset(data, data_root) if isinstance(data, str) else data
-    method_name = method if isinstance(method, str) else method.name
-    asked = make_request({"method": method_name, "data": dataset.name, **request})
-    config = resolve(asked, dataset, method_class)
+    method_class, dataset = request.method_class, request.load_dataset(data_root)
+    config = resolve(request, dataset, method_class)
     chosen = select_device(device)
-    with _place(out) as path, preserve_rng_state(), deterministic(chosen):
-        prepared = Run(config, dataset, method_class, chosen, watch, compiled=compiled, profile=profile)
+    with _run_path(out) as path, preserve_rng_state(), deterministic(chosen):
+        prepared = Run(config, dataset, method_class, chosen, on_progress, compiled=compiled, profiler=profiler)
         with RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder:
             record = prepared.record(folder)
-            if profile:
-                profile.close()
+            if profiler:
+                profiler.close()
             return record
 
 
 @contextmanager
-def _place(out: str | Path | None) -> Iterator[Path]:
+def _run_path(out: str | Path | None) -> Iterator[Path]:
     if out is not None:
         yield Path(out)
     else:
@@ -112,7 +126,14 @@ def _place(out: str | Path | None) -> Iterator[Path]:
 
 
 def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, compiled: bool = False) -> Setting:
-    """What stands around a method in this run."""
+    """The setting of a method in a run.
+
+    Args:
+        config: the resolved configuration.
+        dataset: the data set.
+        device: where to train.
+        compiled: compile the backbone.
+    """
     return Setting(
         backbone=config.backbone,
         channels=dataset.channels,
@@ -127,11 +148,21 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, c
     )
 
 
+def make_protocol(config: RunConfig, dataset: Dataset) -> Protocol:
+    """The sequence of tasks of a run.
+
+    Args:
+        config: the resolved configuration.
+        dataset: the data set.
+    """
+    return Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order)
+
+
 class Run:
-    """One run: prepared before its folder is touched, so that what cannot work leaves nothing behind."""
+    """One run, prepared before its folder is touched: a run that cannot work leaves nothing behind."""
 
     folder: RunFolder
-    lessons: TaskTrainer
+    trainer: TaskTrainer
 
     def __init__(
         self,
@@ -139,52 +170,55 @@ class Run:
         dataset: Dataset,
         method: MethodClass,
         device: torch.device,
-        watch: ProgressCallback | None = None,
+        on_progress: ProgressCallback | None = None,
         *,
         compiled: bool = False,
-        profile: Profile | None = None,
+        profiler: Profiler | None = None,
     ) -> None:
-        self.config, self.device, self.watch, self.profile = config, device, watch, profile
+        self.config, self.device, self.on_progress, self.profiler = config, device, on_progress, profiler
         self.data_notes = dataset.notes
-        self.protocol = Protocol(
-            dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order
-        )
-        self.method = method(**config.options)
+        self.protocol = make_protocol(config, dataset)
         obstacle = compile_error(device) if compiled else ""
         compiled = compiled and not obstacle
         self.setting = make_setting(config, dataset, device, compiled=compiled)
         self.environment = environment(device, compiled=compiled)
         self.results: list[TaskResult] = []
-        seed_all(config.seed, "start")
-        self.method.start(self.setting)
-        self.notes = self._notes_in_advance()
+        self.method = build_method(method, config.options, self.setting, config.seed)
+        self.notes = self._initial_notes()
         if obstacle:
-            self.notes.append(f"not compiled, as this machine cannot: {obstacle}")
+            self.notes.append(f"not compiled: compilation failed on this machine ({obstacle})")
 
     def record(self, folder: RunFolder) -> Record:
-        """Do what is left to do and return the whole record."""
+        """Learn the tasks that are left and return the complete record."""
         self.folder = folder
-        on_step = self.profile.step if self.profile else None
-        asked = (self.config.seed, self.environment, self._after_epoch)
-        self.lessons = TaskTrainer(self.method, folder, *asked, on_step, self.notes)
-        if finished := folder.finished_record():
+        self.trainer = TaskTrainer(
+            self.method,
+            folder,
+            self.config.seed,
+            self.environment,
+            self._after_epoch,
+            on_step=self.profiler.step if self.profiler else None,
+            notes=self.notes,
+        )
+        if finished := finished_record(folder.path, self.config):
             return finished
         done = folder.last_task(len(self.protocol))
         if done is not None:
-            self.lessons.note_change(done)
+            self.trainer.note_environment_change(done)
             self.method.restore(done["method"])
-            self.results = [TaskResult(**result) for result in done["results"]]
-        record = self._write_record() if self.results else {}
+            self.results = [TaskResult.from_json(result) for result in done["results"]]
+        record = self._write_record() if self.results else None
         for index in range(len(self.results), len(self.protocol)):
             self._learn(self.protocol.task(index))
             record = self._write_record()
+        assert record, "a protocol has at least one task"
         return record
 
     def _learn(self, task: Task) -> None:
         reset_peak_memory(self.device)
-        if self.profile:
-            self.profile.begin(task.index)
-        self._finish(task, self.lessons.learn(task, self._selector(task)))
+        if self.profiler:
+            self.profiler.begin(task.index)
+        self._finish(task, self.trainer.learn(task, self._selector(task)))
 
     def _finish(self, task: Task, seconds: float) -> None:
         """Evaluate and store the finished task."""
@@ -192,7 +226,9 @@ class Run:
         test = self.protocol.test(task.num_seen)
         readings = evaluate(self.method, test, task.num_seen)
         result = TaskResult(
-            readings={name: describe(reading, sizes) for name, reading in readings.items()},
+            readings={
+                name: ReadingFigures.of(reading, sizes) if reading else None for name, reading in readings.items()
+            },
             imbalance=imbalance_ratio(self.method.counts),
             coherence=_coherence(self.method.net.head.vectors),
             exemplars=len(self.method.memory.samples),
@@ -204,23 +240,25 @@ class Run:
         state = {"method": self.method.state(), "results": rows, "environment": self.environment, "notes": self.notes}
         if task.index == len(self.protocol) - 1 and readings["head"]:
             confusion = readings["head"].confusion
-            self.folder.write_sketch(sketch(self.method, test, task.num_old, task.num_seen, confusion))
+            write_sketch(self.folder.path, sketch(self.method, test, task.num_old, task.num_seen, confusion))
         self.folder.save_task(task.index, state)
-        if self.watch:
-            head, nme = (row["top1"] if (row := result.readings[name]) else None for name in READINGS)
-            self.watch(RunProgress(task.index, len(self.protocol), "done", 0, 1, {}, head, nme))
+        if self.on_progress:
+            head, nme = (row.top1 if (row := result.readings[name]) else None for name in READINGS)
+            self.on_progress(RunProgress(task.index, len(self.protocol), "done", 0, 1, {}, head, nme))
 
-    def _after_epoch(self, task: Task, stage: str, end: EpochResult) -> None:
-        if self.watch:
-            self.watch(RunProgress(task.index, len(self.protocol), stage, end.epoch, end.epochs, end.losses))
+    def _after_epoch(self, task: Task, stage: str, result: EpochResult) -> None:
+        if self.on_progress:
+            self.on_progress(
+                RunProgress(task.index, len(self.protocol), stage, result.epoch, result.epochs, result.losses)
+            )
 
     def _selector(self, task: Task) -> EpochSelector | None:
-        """The rule that chooses an epoch. `test` is the official code's: it looks at test data, and is stamped so."""
+        """The rule that selects an epoch. `test` is the official code's: it uses test data, and the record says so."""
         if self.config.select == "last":
             return None
         honest = self.config.select == "validation"
         samples = (self.protocol.validation if honest else self.protocol.test)(task.num_seen)
-        return EpochSelector(lambda: head_accuracy(self.method, samples), last_too=honest)
+        return EpochSelector(lambda: head_accuracy(self.method, samples), include_last=honest)
 
     def _write_record(self) -> Record:
         record = make_record(
@@ -232,18 +270,18 @@ class Run:
             notes=self.notes,
             environment=self.environment,
         )
-        self.folder.write_record(record)
+        record.write(self.folder.path)
         return record
 
-    def _notes_in_advance(self) -> list[str]:
-        """What a reader of the record must know, as far as the config and the data tell."""
+    def _initial_notes(self) -> list[str]:
+        """What a reader of the record must know, as far as config and data determine it."""
         notes = list(self.data_notes)
         if self.config.select == "test":
-            notes.append("the epoch of each task was chosen on TEST data (the official code's rule)")
+            notes.append("the epoch of each task was selected on TEST data (the official code's rule)")
         if self.config.select == "validation":
-            notes.append("the epoch of each task was chosen on training images held out of all classes seen")
+            notes.append("the epoch of each task was selected on held-out training images of all classes seen")
         budget, classes = self.method.memory.budget, self.setting.num_classes
-        slots = budget.slots(classes, self.setting.image_bytes)
+        slots = budget.capacity(classes, self.setting.image_bytes)
         if self.method.uses_memory and slots < classes:
             lost = "some have none" if budget.sharing == "exact" else f"from {slots + 1} classes on, none has any"
             notes.append(f"memory holds {slots} exemplars for {classes} classes: {lost}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from upcl.core.files import atomic_path
 from upcl.core.types import Samples
 from upcl.methods.base import Method
 
@@ -16,6 +19,7 @@ SHOWN_CLASSES, SHOWN_IMAGES = 20, 50  # of the feature map: the newest classes, 
 SHOWN_EXEMPLARS, SHOWN_PAIRS, SHOWN_ERRORS = 5, 6, 5
 THUMBNAIL = 64  # pixels
 Sketch = dict[str, Tensor]
+FILE_NAME = "sketch.npz"
 
 
 @torch.no_grad()
@@ -72,3 +76,14 @@ def _thumbnails(method: Method[Any], samples: Samples) -> Tensor:
     share = THUMBNAIL / max(height, width)
     size = (max(1, round(height * share)), max(1, round(width * share)))
     return F.interpolate(images.float(), size, mode="area").round().to(torch.uint8)
+
+
+def write_sketch(folder: Path, content: Sketch) -> None:
+    """Write `sketch.npz` atomically.
+
+    Args:
+        folder: the run's folder.
+        content: what `sketch` returned.
+    """
+    with atomic_path(folder / FILE_NAME, suffix=".npz") as partial:
+        np.savez_compressed(partial, allow_pickle=False, **{name: value.numpy() for name, value in content.items()})

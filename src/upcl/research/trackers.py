@@ -1,5 +1,7 @@
-"""Figures of a run for those who watch them elsewhere: TensorBoard, MLflow, Weights & Biases. The run's folder is the
-truth; trackers only repeat it, beside that folder."""
+"""Experiment trackers: TensorBoard, MLflow and Weights & Biases.
+
+The run's folder is the source of truth; trackers repeat its figures, in files next to that folder.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,6 @@ import hashlib
 import importlib.util
 import json
 import os
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,35 +16,54 @@ from pathlib import Path
 from typing import Any
 
 from upcl.core.errors import UserError, unknown_choice
+from upcl.core.progress import logger
+from upcl.training.evaluate import READINGS
 
 from .record import Record
 from .run import ProgressCallback, RunProgress
 
+TAG_LENGTH = 4000
+
 
 class Tracker(ABC):
-    """Takes named numbers at a step (epochs so far) and, at the end, the record."""
+    """Receives named numbers at a step (the number of epochs so far) and, at the end, the record.
 
-    needs: tuple[str, ...]
+    Args:
+        out: the run's folder; all runs next to it share one store.
+    """
 
-    @abstractmethod
-    def __init__(self, out: Path) -> None:
-        """Track the run whose folder is `out`; all runs beside it share one place."""
-
-    @abstractmethod
-    def log(self, step: int, values: Mapping[str, float]) -> None: ...
+    requires: tuple[str, ...]
+    """Packages that must be installed."""
 
     @abstractmethod
-    def finish(self, record: Record) -> None: ...
+    def __init__(self, out: Path) -> None: ...
+
+    @abstractmethod
+    def log(self, step: int, values: Mapping[str, float]) -> None:
+        """Store numbers.
+
+        Args:
+            step: the number of epochs so far.
+            values: numbers by name.
+        """
+
+    @abstractmethod
+    def finish(self, record: Record) -> None:
+        """Store what a finished run came to.
+
+        Args:
+            record: the record of the run.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Called in the end, whether the run is finished or not."""
+        """Release everything; called at the end, whether or not the run has finished."""
 
 
 class TensorBoard(Tracker):
-    """`tensorboard --logdir FOLDER/tensorboard` shows the runs of a folder."""
+    """Event files; view them with `tensorboard --logdir FOLDER/tensorboard`."""
 
-    needs = ("tensorboard",)
+    requires = ("tensorboard",)
 
     def __init__(self, out: Path) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -55,21 +75,16 @@ class TensorBoard(Tracker):
             self.writer.add_scalar(name, value, step)
 
     def finish(self, record: Record) -> None:
-        self.writer.add_text("config", f"```json\n{json.dumps(record['config'], indent=1)}\n```")
+        self.writer.add_text("config", f"```json\n{json.dumps(record.config.to_json(), indent=1)}\n```")
 
     def close(self) -> None:
         self.writer.close()
 
 
-def _digest(out: Path) -> str:
-    """Of a run's folder: a resumed run is the same run to a tracker."""
-    return hashlib.sha256(str(out.resolve()).encode(errors="surrogateescape")).hexdigest()
-
-
 class MLflow(Tracker):
-    """`mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db` shows the runs of a folder."""
+    """A SQLite store; view it with `mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db`."""
 
-    needs = ("mlflow", "sqlalchemy", "alembic")
+    requires = ("mlflow", "sqlalchemy", "alembic")
 
     def __init__(self, out: Path) -> None:
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
@@ -79,50 +94,57 @@ class MLflow(Tracker):
         database = (out.parent / "mlflow.db").resolve()
         self.client = MlflowClient(tracking_uri=f"sqlite:///{database}")
         found = self.client.get_experiment_by_name("upcl")
-        place = (out.parent / "mlflow").resolve().as_uri()
-        experiment = found.experiment_id if found else self.client.create_experiment("upcl", artifact_location=place)
-        folder = _digest(out)
+        artifacts = (out.parent / "mlflow").resolve().as_uri()
+        experiment = (
+            found.experiment_id if found else self.client.create_experiment("upcl", artifact_location=artifacts)
+        )
+        folder = _folder_digest(out)
         earlier = self.client.search_runs([experiment], f"tags.folder = '{folder}'", max_results=1)
-        made = earlier[0] if earlier else self.client.create_run(experiment, run_name=out.name, tags={"folder": folder})
-        self.run_id, self.ended = made.info.run_id, False
+        run = earlier[0] if earlier else self.client.create_run(experiment, run_name=out.name, tags={"folder": folder})
+        self.run_id, self.finished = run.info.run_id, False
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
             self.client.log_metric(self.run_id, name, value, step=step)
 
     def finish(self, record: Record) -> None:
-        for name, value in record["config"].items():
-            self.client.set_tag(self.run_id, name, json.dumps(value)[:4000])
+        for name, value in record.config.to_json().items():
+            self.client.set_tag(self.run_id, name, json.dumps(value)[:TAG_LENGTH])
         self.client.set_terminated(self.run_id)
-        self.ended = True
+        self.finished = True
 
     def close(self) -> None:
-        if not self.ended:
+        if not self.finished:
             self.client.set_terminated(self.run_id, "FAILED")
 
 
 class WandB(Tracker):
-    """Written offline; `wandb sync FOLDER/wandb/offline-run-...` sends it, if you want to."""
+    """An offline run; upload it with `wandb sync FOLDER/wandb/offline-run-...` if you want to."""
 
-    needs = ("wandb",)
+    requires = ("wandb",)
 
     def __init__(self, out: Path) -> None:
         import wandb
 
         out.parent.mkdir(parents=True, exist_ok=True)
         settings = wandb.Settings(console="off", disable_git=True, disable_code=True, silent=True)
-        number = _digest(out)[:16]  # the parts of a resumed run come together under it when they are sent
         self.run = wandb.init(
-            project="upcl", id=number, name=out.name, dir=str(out.parent), mode="offline", settings=settings
+            project="upcl",
+            id=_folder_digest(out)[:16],  # joins the parts of a resumed run when they are uploaded
+            name=out.name,
+            dir=str(out.parent),
+            mode="offline",
+            settings=settings,
         )
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self.run.log(dict(values), step=step)
 
     def finish(self, record: Record) -> None:
-        self.run.config.update(record["config"])  # type: ignore[no-untyped-call]
-        for figure in ("a_last", "a_avg"):
-            self.run.summary.update({f"{figure}/{k}": v for k, v in record[figure].items() if v is not None})
+        self.run.config.update(record.config.to_json())  # type: ignore[no-untyped-call]
+        for name, figure in (("a_last", record.a_last), ("a_avg", record.a_avg)):
+            values = {f"{name}/{reading}": figure[reading] for reading in READINGS if figure[reading] is not None}
+            self.run.summary.update(values)
 
     def close(self) -> None:
         self.run.finish()
@@ -131,11 +153,20 @@ class WandB(Tracker):
 TRACKERS: dict[str, type[Tracker]] = {"tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
 
 
-class Tracking:
-    """What a run is diagnostics by: turns its progress into steps and figures for each tracker.
+def _folder_digest(out: Path) -> str:
+    """Identifies a run's folder: to a tracker, a resumed run is the same run."""
+    return hashlib.sha256(str(out.resolve()).encode(errors="surrogateescape")).hexdigest()
 
-    Trackers are made when the first epoch is over, so that a run that is refused leaves nothing with them. One that
-    fails is told of and left alone: it never stops the run.
+
+class Tracking:
+    """Sends the progress of a run to trackers.
+
+    Trackers are created after the first epoch, so that a run that is refused leaves nothing with them. One that fails
+    is reported and dropped; it never stops the run.
+
+    Args:
+        names: names of trackers.
+        out: the run's folder.
     """
 
     def __init__(self, names: Sequence[str], out: Path) -> None:
@@ -143,68 +174,101 @@ class Tracking:
         self.trackers: dict[str, Tracker] = {}
         self.step = 0
 
-    def watch(self, progress: RunProgress) -> None:
+    def on_progress(self, progress: RunProgress) -> None:
+        """Log the losses of an epoch or the accuracies of a task.
+
+        Args:
+            progress: where the run is.
+        """
         if not self.step:
-            self._begin()
+            self._create_trackers()
         if progress.accuracy is None:
             self.step += 1
             values: dict[str, Any] = {f"loss/{name}": value for name, value in progress.losses.items()}
         else:
             values = {"accuracy/head": progress.accuracy, "task": progress.task + 1}
             values |= {} if progress.nme is None else {"accuracy/nme": progress.nme}
-        self._each(lambda tracker: tracker.log(max(self.step, 1), values))
+        self._for_each(lambda tracker: tracker.log(max(self.step, 1), values))
 
-    def _begin(self) -> None:
-        """Steps count epochs; those of an earlier process are in the events, of which the newest is this one."""
+    def _create_trackers(self) -> None:
+        """Steps count epochs; those of an earlier process are in the events, whose newest line is this epoch's."""
         events = self.out / "events.jsonl"
         self.step = max(0, len(events.read_text(errors="replace").splitlines()) - 1) if events.is_file() else 0
         for name in self.names:
             try:
                 self.trackers[name] = TRACKERS[name](self.out)
-            except Exception as error:  # of a library that is not ours
-                _tell(name, error)
+            except Exception as error:  # third-party code may raise anything
+                _report_failure(name, error)
         self.names = []
 
-    def _each(self, do: Callable[[Tracker], None]) -> None:
+    def _for_each(self, action: Callable[[Tracker], None]) -> None:
         for name, tracker in list(self.trackers.items()):
             try:
-                do(tracker)
+                action(tracker)
             except Exception as error:
-                _tell(name, error)
+                _report_failure(name, error)
                 del self.trackers[name]
 
     def finish(self, record: Record) -> None:
-        self._each(lambda tracker: tracker.finish(record))
+        """Store the result of the finished run.
+
+        Args:
+            record: the record of the run.
+        """
+        self._for_each(lambda tracker: tracker.finish(record))
 
     def close(self) -> None:
-        self._each(lambda tracker: tracker.close())
+        """Close all trackers."""
+        self._for_each(lambda tracker: tracker.close())
 
 
-def _tell(name: str, error: Exception) -> None:
+def _report_failure(name: str, error: Exception) -> None:
     first = (str(error).strip().splitlines() or [""])[0]
-    print(f"note: {name} failed and is no longer told: {type(error).__name__} {first}", file=sys.stderr)
+    logger.warning("tracker %s failed and was dropped: %s %s", name, type(error).__name__, first)
 
 
-def together(*watches: ProgressCallback) -> ProgressCallback:
-    """One watch that tells all."""
+def combine_callbacks(*callbacks: ProgressCallback) -> ProgressCallback:
+    """One callback that calls several in order.
 
-    def tell(progress: RunProgress) -> None:
-        for watch in watches:
-            watch(progress)
+    Args:
+        callbacks: what to call.
 
-    return tell
+    Example:
+        >>> seen = []
+        >>> combine_callbacks(seen.append, seen.append)(RunProgress(0, 1, "train", 0, 1, {}))
+        >>> len(seen)
+        2
+    """
+
+    def call_all(progress: RunProgress) -> None:
+        for callback in callbacks:
+            callback(progress)
+
+    return call_all
 
 
 @contextmanager
-def tracked(names: Sequence[str], out: Path) -> Iterator[Tracking]:
-    """Trackers by name for the run in `out`; those that are not installed are named before anything is trained."""
+def tracking(names: Sequence[str], out: Path) -> Iterator[Tracking]:
+    """Track a run. A tracker that is unknown or not installed is an error before anything is trained.
+
+    Args:
+        names: names of trackers.
+        out: the run's folder.
+
+    Raises:
+        UserError: if a tracker is unknown or not installed.
+
+    Example:
+        >>> with tracking([], Path("runs/example")) as tracked:
+        ...     tracked.on_progress(RunProgress(0, 1, "train", 0, 1, {}))
+    """
     for name in names:
         if name not in TRACKERS:
             raise unknown_choice("tracker", name, TRACKERS)
-        if missing := [need for need in TRACKERS[name].needs if importlib.util.find_spec(need) is None]:
-            raise UserError(f"--track {name} needs {missing[0]}: pip install -c constraints.txt -e '.[{name}]'")
-    tracking = Tracking(names, out)
+        if missing := [package for package in TRACKERS[name].requires if importlib.util.find_spec(package) is None]:
+            raise UserError(f"--track {name} needs {missing[0]}: pip install 'upcl[{name}]'")
+    tracked = Tracking(names, out)
     try:
-        yield tracking
+        yield tracked
     finally:
-        tracking.close()
+        tracked.close()

@@ -18,7 +18,19 @@ VERSION = 1
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Tensors and plain values, behind a line that names the format and the content's digest."""
+    """Write tensors and plain values atomically, after a header with the format and the digest of the content.
+
+    Args:
+        path: the file to create or replace.
+        state: nested containers of tensors, numbers and strings.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "state.pt"
+        >>> save_checkpoint(path, {"epoch": 3})
+        >>> load_checkpoint(path)
+        {'epoch': 3}
+    """
     buffer = io.BytesIO()
     torch.save(state, buffer)
     body = buffer.getbuffer()
@@ -27,7 +39,14 @@ def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint without executing any code from it; refuse whatever is not exactly what was written."""
+    """Read a checkpoint without executing code; anything but exactly what was written is refused.
+
+    Args:
+        path: the file.
+
+    Raises:
+        CheckpointError: if the file is damaged, was altered, or is not a checkpoint.
+    """
     header, _, body = path.read_bytes().partition(b"\n")
     words = header.decode("ascii", "replace").split(" ")
     if len(words) != 3 or words[0] != MAGIC:
@@ -41,7 +60,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     try:
         state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise CheckpointError(f"{path} holds more than tensors and plain values; it was not loaded") from error
+        raise CheckpointError(f"{path} holds objects other than tensors and plain values; it was not loaded") from error
     if not isinstance(state, dict):
         raise CheckpointError(f"{path} does not hold the state of a run")
     return state

@@ -22,7 +22,15 @@ FitState = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class EpochResult:
-    """What the loop tells after each epoch. `state()` is all that `fit` needs to go on from here."""
+    """The state of training after an epoch.
+
+    Args:
+        epoch: index of the epoch.
+        epochs: number of epochs of the stage.
+        lr: learning rate of the last step.
+        losses: mean of each loss term over the epoch.
+        state: returns everything that `fit` needs to continue from here.
+    """
 
     epoch: int
     epochs: int
@@ -33,14 +41,21 @@ class EpochResult:
 
 @dataclass(frozen=True, eq=False)
 class EpochSelector:
-    """Chooses the epoch whose weights a stage ends with: the best score, the earliest of equals."""
+    """Selects the epoch whose weights a stage ends with: the best score, the earliest of equals.
+
+    Args:
+        score: rates the network as it is.
+        every: evaluate every so many epochs.
+        include_last: evaluate the last epoch as well.
+    """
 
     score: Callable[[], float]
     every: int = 5
-    last_too: bool = True
+    include_last: bool = True
 
     def is_due(self, epoch: int, epochs: int) -> bool:
-        return epoch % self.every == 0 or (self.last_too and epoch == epochs - 1)
+        """Whether the network is rated after this epoch."""
+        return epoch % self.every == 0 or (self.include_last and epoch == epochs - 1)
 
 
 def fit(
@@ -55,11 +70,24 @@ def fit(
     on_epoch: Callable[[EpochResult], None] | None = None,
     selector: EpochSelector | None = None,
 ) -> None:
-    """Minimise the sum of the stage's losses over its parameters; nothing else moves.
+    """Minimise the sum of the stage's losses over its parameters; nothing else changes.
 
-    Each epoch draws from seeds of its own (`seed_path`), so `start`, a state from an earlier `EpochResult`, is enough to
-    continue as if never stopped. `on_step` is called after every step, `on_epoch` after every epoch. The names of the
-    four parts of a step are those a profile shows.
+    Every epoch seeds all random generators from `seed_path`, so that `start` is enough to continue as if training had
+    never been interrupted. The four parts of a step carry the names that a profile shows.
+
+    Args:
+        net: the network, which ends in evaluation mode.
+        stage: data, losses, parameters and recipe.
+        transform: turns raw inputs into batches.
+        device: where to train.
+        seed_path: what the seed of each epoch is derived from.
+        start: a state from an earlier `EpochResult` to continue from.
+        on_step: called after every step.
+        on_epoch: called after every epoch.
+        selector: selects the epoch to end with; without it, the last one.
+
+    Raises:
+        TrainingError: if a loss becomes infinite or NaN.
     """
     recipe, data = stage.recipe, stage.data.to(device)
     optimizer = torch.optim.SGD(stage.params, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
@@ -69,16 +97,16 @@ def fit(
         optimizer.load_state_dict(start["optimizer"])
         first_epoch, best = start["epoch"] + 1, start["best"]
 
-    with _only_training(net, stage):
+    with _training_mode(net, stage):
         for epoch in range(first_epoch, recipe.epochs):
             seed_all(*seed_path, "epoch", epoch)
-            batches = _split(torch.randperm(len(data)).to(device), recipe.batch_size_for(len(data)))
+            batches = _make_batches(torch.randperm(len(data)).to(device), recipe.batch_size_for(len(data)))
             totals: dict[str, Tensor] = {}
             lr = recipe.lr
-            ready = transform.batches(data.inputs, batches, device, augment=stage.augment)
+            prepared = transform.batches(data.inputs, batches, device, augment=stage.augment)
             for step, index in enumerate(batches):
                 with record_function("batch"):
-                    inputs = next(ready)
+                    inputs = next(prepared)
                 with record_function("losses"):
                     batch = Batch(inputs, data.labels[index], epoch, recipe.epochs, step, len(batches))
                     losses = stage.losses(batch)
@@ -86,7 +114,7 @@ def fit(
                     optimizer.zero_grad(set_to_none=True)
                     torch.stack(list(losses.values())).sum().backward()
                 with record_function("update"):
-                    lr = _set_rate(optimizer, recipe.learning_rate(epoch, step, len(batches)))
+                    lr = _set_learning_rate(optimizer, recipe.learning_rate(epoch, step, len(batches)))
                     if recipe.clip:
                         nn.utils.clip_grad_norm_(stage.params, recipe.clip)
                     optimizer.step()
@@ -94,31 +122,31 @@ def fit(
                     totals[name] = totals.get(name, 0) + value.detach() * len(index)
                 if on_step:
                     on_step()
-            means = _read(totals, len(data), stage.name, epoch)
+            means = _mean_losses(totals, len(data), stage.name, epoch)
             if selector and selector.is_due(epoch, recipe.epochs):
-                best = _better(best, selector, net, stage)
+                best = _select_best(best, selector, net, stage)
             if on_epoch:
                 on_epoch(EpochResult(epoch, recipe.epochs, lr, means, partial(_state, epoch, net, optimizer, best)))
     if best is not None:
         net.load_state_dict(best["net"])
 
 
-def _set_rate(optimizer: torch.optim.Optimizer, lr: float) -> float:
+def _set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> float:
     for group in optimizer.param_groups:
         group["lr"] = lr
     return lr
 
 
-def _split(order: Tensor, batch_size: int) -> list[Tensor]:
-    """Batches of an epoch. A single image left over joins the batch before it: batch norm needs two."""
+def _make_batches(order: Tensor, batch_size: int) -> list[Tensor]:
+    """Indices of each batch. A single remaining image joins the batch before it, since batch norm needs two."""
     batches = list(order.split(batch_size))
     if len(batches) > 1 and len(batches[-1]) == 1:
         batches[-2:] = [torch.cat(batches[-2:])]
     return batches
 
 
-def _read(totals: Mapping[str, Tensor], num: int, stage: str, epoch: int) -> dict[str, float]:
-    """Mean of each loss over the epoch: the only seed_path where the loop waits for the device."""
+def _mean_losses(totals: Mapping[str, Tensor], num: int, stage: str, epoch: int) -> dict[str, float]:
+    """Mean of each loss over the epoch: the only place where the loop waits for the device."""
     values = (torch.stack(list(totals.values())) / num).tolist()
     means = dict(zip(totals, values, strict=True))
     for name, value in means.items():
@@ -130,7 +158,7 @@ def _read(totals: Mapping[str, Tensor], num: int, stage: str, epoch: int) -> dic
     return means
 
 
-def _better(best: FitState | None, selector: EpochSelector, net: nn.Module, stage: Stage) -> FitState | None:
+def _select_best(best: FitState | None, selector: EpochSelector, net: nn.Module, stage: Stage) -> FitState | None:
     score = selector.score()
     _set_modes(net, stage)
     if best is not None and score <= best["score"]:
@@ -149,7 +177,7 @@ def _set_modes(net: nn.Module, stage: Stage) -> None:
 
 
 @contextmanager
-def _only_training(net: nn.Module, stage: Stage) -> Iterator[None]:
+def _training_mode(net: nn.Module, stage: Stage) -> Iterator[None]:
     """Training mode, with gradients for the stage's parameters alone; afterwards evaluation mode."""
     trained = {id(p) for p in stage.params}
     before = {p: p.requires_grad for p in net.parameters()}

@@ -1,4 +1,4 @@
-"""How much memory a stretch of work needs at its peak."""
+"""The machine: device, determinism, versions and peak memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,18 @@ DEVICES = ("cpu", "cuda", "mps")
 
 
 def select_device(name: str) -> torch.device:
-    """`auto` takes the best accelerator there is."""
+    """The device of this name.
+
+    Args:
+        name: cpu, cuda, cuda:1, mps, or auto for the best one available.
+
+    Raises:
+        UserError: if the device is unknown or cannot be used.
+
+    Example:
+        >>> select_device("cpu")
+        device(type='cpu')
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     if name.partition(":")[0] not in DEVICES:
@@ -29,12 +40,16 @@ def select_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device '{name}' cannot be used here: {str(error).splitlines()[0]}") from None
+        raise UserError(f"device '{name}' is not available: {str(error).splitlines()[0]}") from None
     return device
 
 
 def compile_error(device: torch.device) -> str:
-    """Why networks cannot be compiled here, found out on something small; empty if they can."""
+    """Why `torch.compile` does not work on this machine; empty if it does.
+
+    Args:
+        device: where to compile a small function.
+    """
     try:
         torch.compile(lambda x: x.sin() + 1)(torch.zeros(8, device=device))
     except Exception as error:  # the compiler's tools fail in many ways
@@ -43,7 +58,11 @@ def compile_error(device: torch.device) -> str:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Forget the peak so far, where the system can (accelerators, Linux)."""
+    """Reset the peak of the memory use, where the system allows it (accelerators, Linux).
+
+    Args:
+        device: the device in use.
+    """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     elif sys.platform == "linux":
@@ -54,7 +73,15 @@ def reset_peak_memory(device: torch.device) -> None:
 
 
 def peak_memory_mb(device: torch.device) -> float | None:
-    """The peak since the last reset, in MiB. None on Windows, whose Python does not tell."""
+    """The peak memory use since the last reset, in MiB; None on Windows.
+
+    Args:
+        device: the device in use; on the CPU, the memory of the process counts.
+
+    Example:
+        >>> peak_memory_mb(torch.device("cpu")) > 1
+        True
+    """
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     if sys.platform == "win32":
@@ -71,7 +98,11 @@ def peak_memory_mb(device: torch.device) -> float | None:
 
 @contextmanager
 def deterministic(device: torch.device) -> Iterator[None]:
-    """Ask an accelerator for repeatable kernels; the CPU's are so already. (Not run here: there is no accelerator.)"""
+    """Use deterministic kernels on an accelerator; those of the CPU always are. (Not tested: no accelerator in CI.)
+
+    Args:
+        device: the device in use.
+    """
     if device.type != "cuda":
         yield
         return
@@ -85,7 +116,16 @@ def deterministic(device: torch.device) -> Iterator[None]:
 
 
 def environment(device: torch.device, *, compiled: bool = False) -> dict[str, Any]:
-    """Versions and machine, for whoever wants to know why two numbers differ."""
+    """Versions, device and threads: what may explain a difference between two numbers.
+
+    Args:
+        device: the device in use.
+        compiled: whether the backbone is compiled.
+
+    Example:
+        >>> environment(torch.device("cpu"))["device"]
+        'cpu'
+    """
     packages = ("upcl", "torch", "numpy", "scipy", "scikit-learn", "pillow")
     return {
         "python": platform.python_version(),

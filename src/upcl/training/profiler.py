@@ -1,4 +1,4 @@
-"""Where the time of a run goes: traces of a few training steps, and what their parts and operations take."""
+"""Where the time of a run goes: traces of a few training steps."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-SKIPPED, TRACED, TASKS, MOST = 3, 10, 2, 8
+WARM_UP_STEPS, TRACED_STEPS, TRACED_TASKS, MAX_OPERATIONS = 3, 10, 2, 8
 PARTS = ("batch", "losses", "backward", "update")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """The traced steps of one task: milliseconds a step of the loop's parts and of the dearest operations."""
+    """The traced steps of one task.
+
+    Args:
+        task: index of the task.
+        steps: number of traced steps.
+        path: the trace file.
+        parts: milliseconds per step of each part of the loop.
+        operations: milliseconds per step of the most expensive operations.
+    """
 
     task: int
     steps: int
@@ -23,10 +31,13 @@ class Trace:
     operations: dict[str, float]
 
 
-class Profile:
-    """Follows a run and traces steps of its first two tasks (the second has a teacher), after a few to warm up.
+class Profiler:
+    """Traces a few steps of the first two tasks (the second has a teacher), after a warm-up.
 
-    Each trace is written in Chrome's format, for chrome://tracing or ui.perfetto.dev.
+    Traces are written in Chrome's format; view them in chrome://tracing or ui.perfetto.dev.
+
+    Args:
+        folder: where to write the traces.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -37,30 +48,35 @@ class Profile:
         self._running: profile | None = None
 
     def begin(self, task: int) -> None:
-        """A task begins; what an earlier one left open is written."""
+        """Start a task; an open trace of an earlier one is written.
+
+        Args:
+            task: index of the task.
+        """
         self.close()
         self._task, self._steps = task, 0
 
     def step(self) -> None:
-        """After every step of the training loop."""
+        """Count a step; called after every step of the training loop."""
         self._steps += 1
-        if self._steps == SKIPPED and self._task < TASKS:
+        if self._steps == WARM_UP_STEPS and self._task < TRACED_TASKS:
             self._running = profile(activities=self.kinds)
             self._running.start()
-        elif self._steps == SKIPPED + TRACED:
+        elif self._steps == WARM_UP_STEPS + TRACED_STEPS:
             self.close()
 
     def close(self) -> None:
+        """Write an open trace."""
         if self._running is None:
             return
         done, self._running = self._running, None
         done.stop()
-        steps, path = self._steps - SKIPPED, self.folder / f"profile-task-{self._task}.json"
+        steps, path = self._steps - WARM_UP_STEPS, self.folder / f"profile-task-{self._task}.json"
         if not steps:
             return
         done.export_chrome_trace(str(path))
-        told = done.key_averages()
-        parts = {event.key: event.cpu_time_total / 1e3 / steps for event in told if event.key in PARTS}
-        own = {event.key: event.self_cpu_time_total / 1e3 / steps for event in told if event.key not in PARTS}
-        dearest = dict(sorted(own.items(), key=lambda item: -item[1])[:MOST])
-        self.traces.append(Trace(self._task, steps, path, {part: parts[part] for part in PARTS}, dearest))
+        averages = done.key_averages()
+        parts = {event.key: event.cpu_time_total / 1e3 / steps for event in averages if event.key in PARTS}
+        own = {event.key: event.self_cpu_time_total / 1e3 / steps for event in averages if event.key not in PARTS}
+        slowest = dict(sorted(own.items(), key=lambda item: -item[1])[:MAX_OPERATIONS])
+        self.traces.append(Trace(self._task, steps, path, {part: parts[part] for part in PARTS}, slowest))

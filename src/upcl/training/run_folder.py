@@ -1,25 +1,25 @@
-"""The folder of a run: config, record, events and the checkpoints from which it goes on.
+"""The folder of a run.
 
-config.json                     what was asked for, resolved; its digest is the run's identity
-record.json                     what came out, rewritten after each task
-events.jsonl                    one line for each epoch: losses by name
-sketch.npz                      after the last task: what pictures of the model need
-checkpoints/task-T.pt           the state after task T
-checkpoints/task-T-stage-S.pt   a stage of the open task: after its last saved epoch, or finished
+=============================  ======================================================================================
+config.json                    the resolved config; its digest is the identity of the run
+record.json                    the results, rewritten after each task
+events.jsonl                   one line per epoch with the mean of each loss term
+sketch.npz                     after the last task: data for figures of the model
+checkpoints/task-T.pt          the state after task T
+checkpoints/task-T-stage-S.pt  a stage of the open task: its last saved epoch, or its end
+.lock                          held while a process works in the folder
+=============================  ======================================================================================
 """
 
 from __future__ import annotations
 
-import io
 import json
+import re
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
-
-import numpy as np
-from torch import Tensor
 
 from upcl.core.errors import CheckpointError, UserError
 from upcl.core.files import PARTIAL, exclusive_lock, write_atomic, write_json
@@ -28,21 +28,33 @@ from upcl.core.identity import differences
 from .checkpoints import load_checkpoint, save_checkpoint
 
 Position = tuple[int, int, int]
-
-
-"""Task, stage, epoch."""
+"""Indices of task, stage and epoch."""
 
 
 class Identity(Protocol):
-    """What makes one run, or one step of a model, another."""
+    """What distinguishes one run, or one update of a model, from another."""
 
-    def to_json(self) -> dict[str, Any]: ...
+    def to_json(self) -> dict[str, Any]:
+        """A JSON value that a later process compares its own with."""
+        ...
 
-    def digest(self) -> str: ...
+    def digest(self) -> str:
+        """A digest of that value, stored in every checkpoint."""
+        ...
 
 
 class RunFolder:
-    """Everything that a run writes. Used as a context manager: one process at a time."""
+    """Everything that a run writes. A context manager: one process at a time works in the folder.
+
+    Args:
+        path: the folder.
+        config: the identity of the run.
+        resume: continue a run that is there, which must have the same config.
+        save_seconds: time between checkpoints within a task.
+
+    Raises:
+        UserError: on entering, if the folder is in use or holds something else.
+    """
 
     def __init__(self, path: Path, config: Identity, *, resume: bool, save_seconds: float) -> None:
         self.path = path
@@ -53,11 +65,10 @@ class RunFolder:
         self._stack = ExitStack()
 
     def __enter__(self) -> RunFolder:
-        self._look()
+        self._holds_run()
         self.path.mkdir(parents=True, exist_ok=True)
-        busy = f"{self.path} is in use by another process"
         with ExitStack() as stack:
-            stack.enter_context(exclusive_lock(self.path / ".lock", busy=busy))
+            stack.enter_context(exclusive_lock(self.path / ".lock", busy=f"{self.path} is in use by another process"))
             self._claim()
             self._stack = stack.pop_all()
         return self
@@ -65,23 +76,23 @@ class RunFolder:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _look(self) -> bool:
-        """Whether there is a run to go on with; refuse a folder that is neither empty nor ours, leaving it as it is."""
+    def _holds_run(self) -> bool:
+        """Whether there is a run to continue; a folder that is neither empty nor a run's is refused, untouched."""
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         content = [p.name for p in self.path.iterdir()] if self.path.exists() else []
         if all(name == ".lock" or name.endswith(PARTIAL) for name in content):
             return False
         if "config.json" not in content:
-            raise UserError(f"{self.path} is not empty and holds no run: choose another --out")
+            raise UserError(f"{self.path} is not empty and does not hold a run: choose another --out")
         if not self.resume:
-            raise UserError(f"{self.path} holds a run: add --resume to go on with it, or choose another --out")
+            raise UserError(f"{self.path} already holds a run: add --resume to continue it, or choose another --out")
         return True
 
     def _claim(self) -> None:
-        """Take an empty folder, or one whose run has this very config."""
+        """Take an empty folder, or one whose run has exactly this config."""
         config_file = self.path / "config.json"
-        if not self._look():
+        if not self._holds_run():
             write_json(config_file, self.config.to_json())
         else:
             try:
@@ -92,7 +103,7 @@ class RunFolder:
                 raise UserError(f"{self.path} holds a run with another config:\n  " + "\n  ".join(changes))
         (self.path / "checkpoints").mkdir(exist_ok=True)
         (self.path / "events.jsonl").touch()
-        for partial in self.path.rglob(f"*{PARTIAL}"):
+        for partial in self.path.rglob(f"*{PARTIAL}*"):
             partial.unlink()
 
     def _checkpoint(self, task: int, stage: int | None = None) -> Path:
@@ -100,35 +111,58 @@ class RunFolder:
         return self.path / "checkpoints" / f"task-{task}{suffix}.pt"
 
     def last_task(self, num_tasks: int) -> dict[str, Any] | None:
-        """The state after the last finished task."""
+        """The state after the last finished task; None if there is none.
+
+        Args:
+            num_tasks: number of tasks of the run.
+        """
         for task in reversed(range(num_tasks)):
             if self._checkpoint(task).exists():
                 state = self._load(self._checkpoint(task))
-                self._drop_replaced(task)
+                self._remove_superseded(task)
                 return state
         return None
 
     def save_task(self, task: int, state: Mapping[str, Any]) -> None:
-        """Store the state after a task; only then drop what it replaces."""
-        self._save(self._checkpoint(task), state)
-        self._drop_replaced(task)
+        """Store the state after a task, and only then remove the checkpoints that it supersedes.
 
-    def _drop_replaced(self, task: int) -> None:
+        Args:
+            task: index of the task.
+            state: tensors and plain values.
+        """
+        self._save(self._checkpoint(task), state)
+        self._remove_superseded(task)
+
+    def _remove_superseded(self, task: int) -> None:
+        """Remove our checkpoints of this task and earlier ones; other files in the folder are left alone."""
         for path in (self.path / "checkpoints").iterdir():
-            if path != self._checkpoint(task) and int(path.stem.split("-")[1]) <= task:
+            found = re.fullmatch(r"task-(\d+)(-stage-\d+)?\.pt", path.name)
+            if found and path != self._checkpoint(task) and int(found[1]) <= task:
                 path.unlink()
 
     def open_stage(self, task: int, stage: int) -> dict[str, Any] | None:
-        """The last saved state of a stage of the open task."""
+        """The last saved state of a stage of the open task; None if there is none.
+
+        Args:
+            task: index of the task.
+            stage: index of the stage.
+        """
         path = self._checkpoint(task, stage)
         return self._load(path) if path.exists() else None
 
     def save_stage(self, task: int, stage: int, state: Mapping[str, Any]) -> None:
+        """Store the state of a stage of the open task.
+
+        Args:
+            task: index of the task.
+            stage: index of the stage.
+            state: tensors and plain values.
+        """
         self._save(self._checkpoint(task, stage), state)
 
     @property
-    def is_due(self) -> bool:
-        """Whether enough time has gone by to save an epoch."""
+    def is_checkpoint_due(self) -> bool:
+        """Whether it is time to save an epoch."""
         return time.monotonic() - self._saved_at >= self.save_seconds
 
     def _save(self, path: Path, state: Mapping[str, Any]) -> None:
@@ -140,11 +174,15 @@ class RunFolder:
         if state.get("config_digest") != self.config.digest():
             raise CheckpointError(f"{path} belongs to another run: its config digest differs")
         if state["file"] != path.name:
-            raise CheckpointError(f"{path} was written as {state['file']}: put it back under that name")
+            raise CheckpointError(f"{path} was written as {state['file']}: rename it back")
         return state
 
     def truncate_events(self, position: Position) -> None:
-        """Drop the lines of epochs that will be trained again, and a last line cut by a kill."""
+        """Remove the events of epochs that will be trained again, and a last line that a kill cut off.
+
+        Args:
+            position: the first task, stage and epoch to be trained again.
+        """
         path = self.path / "events.jsonl"
         kept = []
         for line in path.read_text(errors="replace").splitlines():
@@ -157,21 +195,10 @@ class RunFolder:
         write_atomic(path, "".join(kept).encode())
 
     def log(self, event: Mapping[str, Any]) -> None:
+        """Append an event.
+
+        Args:
+            event: JSON-serialisable values with `task`, `stage` and `epoch`.
+        """
         with open(self.path / "events.jsonl", "a") as file:
             file.write(json.dumps(event) + "\n")
-
-    def write_record(self, record: Mapping[str, Any]) -> None:
-        write_json(self.path / "record.json", record)
-
-    def write_sketch(self, sketch: Mapping[str, Tensor]) -> None:
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **{name: value.numpy() for name, value in sketch.items()})
-        write_atomic(self.path / "sketch.npz", buffer.getbuffer())
-
-    def finished_record(self) -> dict[str, Any] | None:
-        """The record, if the run is over: it is not written again."""
-        try:
-            record: dict[str, Any] = json.loads((self.path / "record.json").read_text())
-        except (OSError, ValueError):
-            return None
-        return record if record.get("finished") and record.get("config_digest") == self.config.digest() else None

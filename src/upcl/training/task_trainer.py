@@ -1,4 +1,4 @@
-"""One task learned stage by stage, and saved on the way: a killed process goes on as if it had never stopped."""
+"""Trains a method on one task, stage by stage, with checkpoints: a killed process continues where it stopped."""
 
 from __future__ import annotations
 
@@ -21,20 +21,32 @@ from .engine import EpochResult, EpochSelector, FitState, fit
 from .run_folder import RunFolder
 
 
-class Clock:
-    """Seconds since it was made, on top of those an earlier process spent."""
+class Stopwatch:
+    """Seconds since its creation, plus those that earlier processes spent."""
 
     def __init__(self) -> None:
         self.earlier = 0.0
         self._start = time.monotonic()
 
     def seconds(self) -> float:
+        """The time so far."""
         return self.earlier + time.monotonic() - self._start
 
 
 @dataclass(eq=False)
 class TaskTrainer:
-    """Teaches a method one task after the other, in a folder that keeps what is open. `still` modules do not learn."""
+    """Trains a method on one task after the other and keeps the state of the open task in a folder.
+
+    Args:
+        method: what to train.
+        folder: where checkpoints and events go.
+        seed: seed of the run.
+        environment: versions, device and threads, to notice a change on resume.
+        on_epoch: called after every epoch with the task, the name of the stage and the result of the epoch.
+        on_step: called after every step.
+        notes: collects what a reader of the results must know.
+        frozen: modules that no stage may train.
+    """
 
     method: Method[Any]
     folder: RunFolder
@@ -43,36 +55,54 @@ class TaskTrainer:
     on_epoch: Callable[[Task, str, EpochResult], None]
     on_step: Callable[[], None] | None = None
     notes: list[str] = field(default_factory=list)
-    still: Sequence[nn.Module] = ()
+    frozen: Sequence[nn.Module] = ()
 
     def learn(self, task: Task, selector: EpochSelector | None = None) -> float:
-        """Learn a task and tell the seconds. Finished stages of a resumed task are replayed without training."""
-        clock = Clock()
+        """Train every stage of a task. Finished stages of a resumed task are replayed without training.
+
+        Args:
+            task: what to learn.
+            selector: selects the epoch that each stage ends with.
+
+        Returns:
+            The training time in seconds, over all processes.
+        """
+        stopwatch = Stopwatch()
         seed_all(self.seed, "task", task.index)
         for index, stage in enumerate(self.method.learn(task)):
             saved = self.folder.open_stage(task.index, index)
             if saved:
-                self.note_change(saved)
-                clock.earlier = saved["seconds"]
+                self.note_environment_change(saved)
+                stopwatch.earlier = saved["seconds"]
             if saved and saved["finished"]:
                 self.method.net.load_state_dict(saved["fit"]["net"])
                 self.method.net.eval()
             else:
-                self._train(task, index, stage, saved["fit"] if saved else None, clock, selector)
+                self._train(task, index, stage, saved["fit"] if saved else None, stopwatch, selector)
             seed_all(self.seed, "task", task.index, "after", index)
-        return clock.seconds()
+        return stopwatch.seconds()
 
-    def note_change(self, saved: FitState) -> None:
-        """Weights are the same bit for bit only with the same threads, device and versions."""
+    def note_environment_change(self, saved: FitState) -> None:
+        """Note a resume in another environment: weights are bit-identical only with equal threads and versions.
+
+        Args:
+            saved: a checkpoint with the `notes` and the `environment` of the process that wrote it.
+        """
         self.notes += [note for note in saved["notes"] if note not in self.notes]
         if changes := differences(saved["environment"], self.environment):
             self.notes.append(f"resumed in another environment: {'; '.join(changes)}")
 
     def _train(
-        self, task: Task, index: int, stage: Stage, start: FitState | None, clock: Clock, selector: EpochSelector | None
+        self,
+        task: Task,
+        index: int,
+        stage: Stage,
+        start: FitState | None,
+        stopwatch: Stopwatch,
+        selector: EpochSelector | None,
     ) -> None:
         """Train one stage, from its beginning or from a saved epoch, and save its end."""
-        stage = self._without_still(stage)
+        stage = self._freeze(stage)
         self.folder.truncate_events((task.index, index, start["epoch"] + 1 if start else 0))
         setting = self.method.setting
         fit(
@@ -83,31 +113,32 @@ class TaskTrainer:
             seed_path=(self.seed, "task", task.index, "stage", index),
             start=start,
             on_step=self.on_step,
-            on_epoch=partial(self._after_epoch, task, index, stage.name, clock),
+            on_epoch=partial(self._after_epoch, task, index, stage.name, stopwatch),
             selector=selector,
         )
-        self._save(task, index, {"net": self.method.net.state_dict()}, clock, finished=True)
+        self._save(task, index, {"net": self.method.net.state_dict()}, stopwatch, finished=True)
 
-    def _without_still(self, stage: Stage) -> Stage:
-        if not self.still:
+    def _freeze(self, stage: Stage) -> Stage:
+        """The stage without the parameters of frozen modules."""
+        if not self.frozen:
             return stage
-        still = {id(parameter) for module in self.still for parameter in module.parameters()}
-        params = [parameter for parameter in stage.params if id(parameter) not in still]
+        frozen = {id(parameter) for module in self.frozen for parameter in module.parameters()}
+        params = [parameter for parameter in stage.params if id(parameter) not in frozen]
         if not params:
             raise UserError(
-                f"{self.method.title} has nothing to learn when the backbone stands still: add --set projector=256, "
+                f"{self.method.title} has no parameters to train when the backbone is frozen: add --set projector=256, "
                 "or choose another method, such as icarl"
             )
-        return dataclasses.replace(stage, params=params, frozen=(*stage.frozen, *self.still))
+        return dataclasses.replace(stage, params=params, frozen=(*stage.frozen, *self.frozen))
 
-    def _after_epoch(self, task: Task, stage: int, name: str, clock: Clock, end: EpochResult) -> None:
-        where = {"task": task.index, "stage": stage, "epoch": end.epoch}
+    def _after_epoch(self, task: Task, stage: int, name: str, stopwatch: Stopwatch, result: EpochResult) -> None:
+        position = {"task": task.index, "stage": stage, "epoch": result.epoch}
         diagnostics = self.method.net.head.diagnostics(task.num_old)
-        self.folder.log({**where, "name": name, "lr": end.lr, "losses": dict(end.losses), **diagnostics})
-        if self.folder.is_due:
-            self._save(task, stage, end.state(), clock, finished=False)
-        self.on_epoch(task, name, end)
+        self.folder.log({**position, "name": name, "lr": result.lr, "losses": dict(result.losses), **diagnostics})
+        if self.folder.is_checkpoint_due:
+            self._save(task, stage, result.state(), stopwatch, finished=False)
+        self.on_epoch(task, name, result)
 
-    def _save(self, task: Task, index: int, fitted: FitState, clock: Clock, *, finished: bool) -> None:
-        state = {"finished": finished, "seconds": clock.seconds(), "fit": fitted}
+    def _save(self, task: Task, index: int, fit_state: FitState, stopwatch: Stopwatch, *, finished: bool) -> None:
+        state = {"finished": finished, "seconds": stopwatch.seconds(), "fit": fit_state}
         self.folder.save_stage(task.index, index, {**state, "environment": self.environment, "notes": self.notes})

@@ -1,0 +1,185 @@
+"""Checks of the contract between a method and the training loop; each runs on synthetic and on real images."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from upcl.core.errors import UserError
+from upcl.core.identity import differences
+from upcl.core.types import Task
+from upcl.data import Dataset
+from upcl.methods import MethodClass
+from upcl.research.config import Request
+from upcl.research.run import RunProgress, run
+
+from .harness import QUICK, MethodHarness
+
+
+def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
+    """Each stage has data, finite named losses, and parameters of the network that all receive gradients."""
+    harness = MethodHarness(method, data)
+    for task in harness.tasks:
+        for stage in harness.method.learn(task):
+            names = {id(p): name for name, p in harness.method.net.named_parameters()}
+            assert len(stage.data) > 0, f"stage '{stage.name}' has no data"
+            assert len(stage.params) > 0, f"stage '{stage.name}' has no parameters"
+            assert all(id(p) in names for p in stage.params), (
+                "a trained parameter is not part of the network, so it is not saved"
+            )
+            losses = harness.losses(stage)
+            assert losses, f"stage '{stage.name}' has no losses"
+            for name, value in losses.items():
+                assert value.ndim == 0 and bool(torch.isfinite(value)), f"loss '{name}' is {value}"
+            total = torch.stack(list(losses.values())).sum()
+            grads = torch.autograd.grad(total, list(stage.params), allow_unused=True)
+            unused = [names[id(p)] for p, grad in zip(stage.params, grads, strict=True) if grad is None]
+            assert not unused, f"stage '{stage.name}': no gradient reaches {unused}"
+            harness.train(stage)
+
+
+def only_the_stage_changes(method: MethodClass, data: Dataset) -> None:
+    """Training a stage changes its parameters only: no other weight, frozen statistic, teacher or exemplar."""
+    harness = MethodHarness(method, data)
+    for task in harness.tasks:
+        for stage in harness.method.learn(task):
+            parts = nn.ModuleDict({"net": harness.method.net})
+            if harness.method.teacher:
+                parts["teacher"] = harness.method.teacher
+            exemplars = harness.method.memory.samples
+            trained = {id(p) for p in stage.params}
+            frozen = {id(b) for module in stage.frozen for b in module.buffers()}
+            fixed: dict[str, torch.Tensor] = {name: p for name, p in parts.named_parameters() if id(p) not in trained}
+            fixed.update({n: b for n, b in parts.named_buffers() if id(b) in frozen or n.startswith("teacher.")})
+            before = {name: value.detach().clone() for name, value in fixed.items()}
+            harness.train(stage)
+            now = parts.state_dict()
+            changed = [name for name, value in before.items() if not torch.equal(value, now[name])]
+            assert not changed, f"changed although outside of stage '{stage.name}': {changed}"
+            assert harness.method.memory.samples is exemplars, "the exemplars changed during a stage"
+
+
+def scores_have_a_column_per_class(method: MethodClass, data: Dataset) -> None:
+    """After each task the scores are finite, with one column per class seen."""
+    harness = MethodHarness(method, data)
+    for task in harness.tasks:
+        harness.learn(task)
+        _check_scores(harness, task)
+
+
+def _check_scores(harness: MethodHarness, task: Task) -> None:
+    images = harness.protocol.test(task.num_seen)
+    scores = harness.method.scores(harness.method.extract(images))
+    expected = (len(images), task.num_seen)
+    assert scores.shape == expected, f"scores have shape {tuple(scores.shape)}, not {expected}"
+    assert bool(torch.isfinite(scores).all()), "scores are not finite"
+
+
+def first_task_has_no_teacher(method: MethodClass, data: Dataset) -> None:
+    """Nothing is distilled before there are old classes."""
+    harness = MethodHarness(method, data)
+    harness.learn(harness.tasks[0])
+    assert harness.method.teacher is None, "there is a teacher in the first task"
+
+
+def memory_stays_within_budget(method: MethodClass, data: Dataset) -> None:
+    """The exemplars never exceed the budget, and are images of classes already seen."""
+    harness = MethodHarness(method, data)
+    for task in harness.tasks:
+        harness.learn(task)
+        _check_memory(harness, task)
+
+
+def _check_memory(harness: MethodHarness, task: Task) -> None:
+    budget, samples = harness.method.memory.budget, harness.method.memory.samples
+    assert budget.unit == "everything" or len(samples) <= budget.amount, f"{len(samples)} exemplars"
+    assert len(samples.counts(task.num_seen)) == task.num_seen, "an exemplar of a class not seen yet"
+
+
+def extra_images_are_learned_or_refused(method: MethodClass, data: Dataset) -> None:
+    """A task that mixes new classes with more images of known ones is learned; without a memory it is refused."""
+    harness = MethodHarness(method, data)
+    first, second, third = harness.tasks
+    held_back = torch.arange(len(first.train)) % 2 == 1
+    harness.learn(dataclasses.replace(first, train=first.train[~held_back]))
+    extra = first.train[held_back]
+    mixed = dataclasses.replace(second, extra=extra)
+    if not method.uses_memory:
+        before = {name: value.clone() for name, value in harness.method.net.state_dict().items()}
+        try:
+            harness.learn(mixed)
+        except UserError:
+            now = harness.method.net.state_dict()
+            assert list(now) == list(before), "the network grew although the task was refused"
+            assert all(torch.equal(before[name], now[name]) for name in before), "weights changed before the refusal"
+            assert not len(harness.method.memory.samples), "images were stored although the task was refused"
+            return
+        raise AssertionError("it has no memory but accepted more images of known classes")
+    for stage in harness.method.learn(mixed):
+        for name, value in harness.losses(stage).items():
+            assert bool(torch.isfinite(value)), f"loss '{name}' is {value}"
+        harness.train(stage)
+    counts = harness.method.counts[: first.num_seen].cpu()
+    assert bool((counts >= extra.counts(first.num_seen)).all()), "more images of known classes were not trained on"
+    _check_scores(harness, second)
+    _check_memory(harness, second)
+    harness.learn(third)
+    _check_scores(harness, third)
+
+
+def same_seed_same_weights(method: MethodClass, data: Dataset) -> None:
+    """Two runs of one config agree in every bit; another seed gives other weights."""
+    first, second = (run(Request(method=method, data=data, **QUICK)) for _ in range(2))
+    other = run(Request(method=method, data=data, seed=1, **QUICK))
+    assert first.weights_sha256 == second.weights_sha256, "the same config gave other weights"
+    assert first.weights_sha256 != other.weights_sha256, "the seed has no effect"
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing catches it."""
+
+
+def resume_is_exact(method: MethodClass, data: Dataset) -> None:
+    """A run stopped after any epoch or task and resumed ends with the record of one that was never stopped."""
+    steps: list[RunProgress] = []
+    request = Request(method=method, data=data, **QUICK)
+    reference = run(request, on_progress=steps.append)
+    with tempfile.TemporaryDirectory() as folder:
+        for last in range(1, len(steps)):
+            out = Path(folder) / f"{last}"
+            _stop_after(request, out, last)
+            resumed = run(request, out=out, resume=True, save_seconds=0)
+            changed = differences(reference.reproducible_part(), resumed.reproducible_part())
+            assert not changed, f"stopped after step {last}: {changed[:3]}"
+
+
+def _stop_after(request: Request, out: Path, last: int) -> None:
+    steps: list[RunProgress] = []
+
+    def stop(step: RunProgress) -> None:
+        steps.append(step)
+        if len(steps) == last:
+            raise Killed
+
+    try:
+        run(request, out=out, on_progress=stop, save_seconds=0)
+    except Killed:
+        return
+    raise AssertionError(f"the run ended before step {last}")
+
+
+CONTRACT: tuple[Callable[[MethodClass, Dataset], None], ...] = (
+    stages_are_trainable,
+    only_the_stage_changes,
+    scores_have_a_column_per_class,
+    first_task_has_no_teacher,
+    memory_stays_within_budget,
+    extra_images_are_learned_or_refused,
+    same_seed_same_weights,
+    resume_is_exact,
+)

@@ -1,0 +1,101 @@
+"""One run in a process of its own: it receives a pickled job on standard input and exits when its parent does."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from upcl.core.errors import UpclError
+
+from .config import Request
+from .run import SAVE_SECONDS, run
+
+
+@dataclass(frozen=True)
+class WorkerJob:
+    """What a worker process runs; an unfinished run in `out` is resumed.
+
+    Args:
+        request: what to run.
+        out: the run's folder.
+        device: where to train.
+        data_root: folder that holds data sets.
+        save_seconds: time between checkpoints within a task.
+    """
+
+    request: Request
+    out: Path
+    device: str = "auto"
+    data_root: Path | None = None
+    save_seconds: float = SAVE_SECONDS
+
+
+def start_worker(job: WorkerJob, log: Path | None = None, threads: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a process that runs a job. It exits if this process ends, however it ends.
+
+    Args:
+        job: what to run.
+        log: file for the output of the process; without it the output is discarded.
+        threads: number of threads; without it, torch decides.
+
+    Returns:
+        The process; its exit code is 0 when the run has finished.
+    """
+    env = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+    if threads:
+        env["OMP_NUM_THREADS"] = str(threads)
+    with open(log or os.devnull, "wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", __name__],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=env,
+            start_new_session=True,
+        )
+    assert process.stdin
+    process.stdin.write(pickle.dumps(job))
+    process.stdin.flush()  # left open: its end tells the worker that this process has ended
+    return process
+
+
+def main() -> int:
+    """Run the job that arrives on standard input.
+
+    Returns:
+        The exit code: 0 after a finished run, 1 after an error, 130 after an interrupt.
+    """
+    job: WorkerJob = pickle.load(sys.stdin.buffer)
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    try:
+        run(
+            job.request,
+            out=job.out,
+            resume=True,
+            device=job.device,
+            data_root=job.data_root,
+            save_seconds=job.save_seconds,
+        )
+    except UpclError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _exit_with_parent() -> None:
+    """Wait for the end of standard input, then exit at once: a run can be stopped at any moment without loss."""
+    sys.stdin.buffer.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    from upcl.research import worker  # under its own name, so that the pickled job finds its class
+
+    sys.exit(worker.main())
