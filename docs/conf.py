@@ -39,19 +39,20 @@ copybutton_prompt_is_regexp = True
 # API reference
 autodoc_default_options = {"members": True, "member-order": "bysource", "show-inheritance": True}
 autodoc_typehints = "description"
-autodoc_typehints_description_target = "documented_params"
-autodoc_class_signature = "mixed"
+autodoc_typehints_format = "short"
+autodoc_inherit_docstrings = False
 autodoc_preserve_defaults = True
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 
-# References to our own names must resolve; those to other packages are not looked up, so that the build needs no network.
+# References to our own names must resolve. Those to other packages are not looked up: the build needs no network.
 nitpicky = True
-nitpick_ignore_regex = [
-    (r"py:.*", r"(torch|numpy|np|PIL|pydantic|annotated_types|click|rich|sklearn|fastapi|starlette|plotly|matplotlib)\..*"),
-    (r"py:.*", r"(collections|contextlib|dataclasses|pathlib|typing|types|enum|abc|concurrent|threading|argparse|io|os)\..*"),
-]
+OTHERS = """
+    annotated_types click fastapi matplotlib nn np numpy onnx PIL plotly pydantic rich safetensors sklearn starlette
+    torch
+"""
+nitpick_ignore_regex = [(r"py:.*", rf"({'|'.join([*sorted(sys.stdlib_module_names), *OTHERS.split()])})\..*")]
 
 html_theme = "furo"
 html_title = "upcl"
@@ -62,5 +63,8 @@ html_copy_source = False
 
 def setup(app: Sphinx) -> None:
     app.connect("builder-inited", generate_api.write_pages)
+    app.connect("autodoc-skip-member", docstrings.skip_foreign)
+    app.connect("autodoc-process-docstring", docstrings.prepare_text, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", docstrings.add_options)
+    app.connect("object-description-transform", docstrings.drop_bounds, priority=400)  # before autodoc adds the types
     app.connect("missing-reference", docstrings.resolve_own_name)
