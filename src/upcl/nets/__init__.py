@@ -1,8 +1,9 @@
-"""Backbones, growing heads, the network that joins them, and the frozen teacher."""
+"""Backbones, growing classifier heads, the network that combines them, and frozen copies as teachers."""
 
 from .backbones import BACKBONES, Backbone, FeatureExtractor, make_backbone
-from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead, PrototypeHead
+from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead
 from .network import Execution, Network, Precision, frozen_copy
+from .prototype_head import PrototypeHead
 from .slimmable import SlimmableBackbone
 
 __all__ = [

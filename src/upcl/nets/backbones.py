@@ -18,7 +18,23 @@ Shortcut = Literal["conv", "pad"]
 
 
 class ConvNorm(nn.Sequential):
-    """A convolution without bias and its batch norm; `fold` merges the two for inference."""
+    """A convolution without bias, followed by batch norm.
+
+    Args:
+        num_in: input channels.
+        num_out: output channels.
+        kernel: kernel size.
+        stride: stride of the convolution.
+
+    Example:
+        >>> import torch
+        >>> layer = ConvNorm(3, 8, kernel=3).eval()
+        >>> images = torch.rand(1, 3, 4, 4)
+        >>> before = layer(images)
+        >>> layer.fold()
+        >>> torch.allclose(layer(images), before, atol=1e-5)
+        True
+    """
 
     def __init__(self, num_in: int, num_out: int, kernel: int, stride: int = 1) -> None:
         conv = nn.Conv2d(num_in, num_out, kernel, stride, padding=kernel // 2, bias=False)
@@ -26,13 +42,25 @@ class ConvNorm(nn.Sequential):
         super().__init__(conv, nn.BatchNorm2d(num_out))
 
     def fold(self) -> None:
+        """Merge the batch norm into the convolution, for inference."""
         conv, norm = self
         assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d)
         self[0], self[1] = fuse_conv_bn_eval(conv, norm), nn.Identity()
 
 
 class PadShortcut(nn.Module):
-    """Option A of He et al. for CIFAR: take every second pixel, pad the new channels with zeros. No parameters."""
+    """The parameter-free shortcut for CIFAR (option A of He et al., CVPR 2016).
+
+    Takes every second pixel and pads the new channels with zeros.
+
+    Args:
+        num_new: number of channels to add.
+
+    Example:
+        >>> import torch
+        >>> PadShortcut(2)(torch.ones(1, 2, 4, 4)).shape
+        torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(self, num_new: int) -> None:
         super().__init__()
@@ -43,7 +71,20 @@ class PadShortcut(nn.Module):
 
 
 class Block(nn.Module):
-    """Basic residual block. The last one of a backbone may leave its features signed (`last_relu=False`)."""
+    """Basic residual block: two 3 x 3 convolutions.
+
+    Args:
+        num_in: input channels.
+        num_out: output channels.
+        stride: stride of the first convolution.
+        shortcut: how the input is brought to another shape: a 1 x 1 convolution or zero padding.
+        relu: apply the last ReLU; without it, the features are signed.
+
+    Example:
+        >>> import torch
+        >>> Block(4, 8, stride=2, shortcut="conv", relu=True)(torch.rand(2, 4, 8, 8)).shape
+        torch.Size([2, 8, 4, 4])
+    """
 
     def __init__(self, num_in: int, num_out: int, stride: int, shortcut: Shortcut, relu: bool) -> None:
         super().__init__()
@@ -60,11 +101,24 @@ class Block(nn.Module):
         return F.relu(out, inplace=True) if self.relu else out
 
 
-EXPANSION = 4  # of a bottleneck's last convolution
+EXPANSION = 4  # of the channels, by the last convolution of a bottleneck
 
 
 class Bottleneck(nn.Module):
-    """1 x 1 to fewer channels, 3 x 3 (with the stride), 1 x 1 to four times as many: ResNet-50's block."""
+    """The block of ResNet-50: 1 x 1 to fewer channels, 3 x 3 (with the stride), 1 x 1 to four times as many.
+
+    Args:
+        num_in: input channels.
+        num_out: output channels.
+        stride: stride of the 3 x 3 convolution.
+        shortcut: must be "conv".
+        relu: apply the last ReLU; without it, the features are signed.
+
+    Example:
+        >>> import torch
+        >>> Bottleneck(4, 8, stride=2, shortcut="conv", relu=True)(torch.rand(2, 4, 8, 8)).shape
+        torch.Size([2, 8, 4, 4])
+    """
 
     def __init__(self, num_in: int, num_out: int, stride: int, shortcut: Shortcut, relu: bool) -> None:
         super().__init__()
@@ -85,7 +139,21 @@ class Bottleneck(nn.Module):
 
 @dataclass(frozen=True)
 class BackboneConfig:
-    """What distinguishes one residual backbone from another. `blocks`: of every stage, or of each."""
+    """The architecture of a residual backbone.
+
+    Args:
+        widths: channels of each stage, before a bottleneck's expansion.
+        blocks: blocks per stage: one number for all stages, or one per stage.
+        stem: "3x3" without pooling (small images) or "7x7" with max-pooling (ImageNet).
+        shortcut: how shortcuts change shape, "conv" or "pad".
+        bottleneck: use bottleneck blocks instead of basic ones.
+
+    Example:
+        >>> BackboneConfig((16, 32), 2, "3x3", "conv").dim
+        32
+        >>> list(BackboneConfig((16, 32), (1, 2), "3x3", "conv").plan())
+        [(16, 16, 1), (16, 32, 2), (32, 32, 1)]
+    """
 
     widths: Sequence[int]
     blocks: int | Sequence[int]
@@ -95,16 +163,22 @@ class BackboneConfig:
 
     @property
     def expansion(self) -> int:
+        """Ratio of a block's output channels to the stage's width."""
         return EXPANSION if self.bottleneck else 1
 
-    def stages(self) -> list[int]:
-        """Blocks of each stage."""
+    @property
+    def dim(self) -> int:
+        """Number of features."""
+        return self.widths[-1] * self.expansion
+
+    def blocks_per_stage(self) -> list[int]:
+        """Return the number of blocks of each stage."""
         return [self.blocks] * len(self.widths) if isinstance(self.blocks, int) else list(self.blocks)
 
     def plan(self) -> Iterator[tuple[int, int, int]]:
-        """Channels in, channels out and stride of each block."""
+        """Yield input channels, output channels and stride of each block."""
         before = self.widths[0]
-        for i, (width, blocks) in enumerate(zip(self.widths, self.stages(), strict=True)):
+        for i, (width, blocks) in enumerate(zip(self.widths, self.blocks_per_stage(), strict=True)):
             for j in range(blocks):
                 yield before, width * self.expansion, 2 if i > 0 and j == 0 else 1
                 before = width * self.expansion
@@ -114,40 +188,59 @@ BACKBONES: dict[str, BackboneConfig] = {
     "small": BackboneConfig((32, 64, 128), 1, "3x3", "conv"),  # for tiny images and quick runs: 128 features
     "medium": BackboneConfig((16, 64, 128, 256), 1, "3x3", "conv"),  # narrow where maps are large: 256 features
     "resnet32": BackboneConfig((16, 32, 64), 5, "3x3", "pad"),  # the CIFAR network of He et al.: 64 features
-    "resnet18": BackboneConfig(
-        (64, 128, 256, 512), 2, "3x3", "conv"
-    ),  # no pooling after the stem (CIFAR): 512 features
-    "resnet18-7x7": BackboneConfig((64, 128, 256, 512), 2, "7x7", "conv"),  # max-pooling after the stem (ImageNet)
+    "resnet18": BackboneConfig((64, 128, 256, 512), 2, "3x3", "conv"),  # CIFAR, no pooling after the stem: 512 features
+    "resnet18-7x7": BackboneConfig((64, 128, 256, 512), 2, "7x7", "conv"),  # ImageNet, max-pooling after the stem
     "resnet34-7x7": BackboneConfig((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv"),
     "resnet50-7x7": BackboneConfig((64, 128, 256, 512), (3, 4, 6, 3), "7x7", "conv", bottleneck=True),  # 2,048 features
 }
+"""The backbones by name."""
 
 
 class FeatureExtractor(nn.Module, ABC):
-    """What a network calls its backbone: images to pooled feature vectors of `dim` numbers."""
+    """Base class of backbones: images to pooled feature vectors.
+
+    Attributes:
+        dim: number of features.
+    """
 
     dim: int
 
     @abstractmethod
-    def forward(self, images: Tensor) -> Tensor: ...
+    def forward(self, images: Tensor) -> Tensor:
+        """Compute features.
+
+        Args:
+            images: normalised images (B x channels x H x W).
+
+        Returns:
+            Features (B x dim).
+        """
 
 
 class Backbone(FeatureExtractor):
-    """A stem, stages of residual blocks that halve the map and widen it, and a global average."""
+    """A residual network (He et al., Deep Residual Learning for Image Recognition, CVPR 2016) without a classifier.
 
-    def __init__(self, shape: BackboneConfig, channels: int, last_relu: bool) -> None:
+    A stem, stages of residual blocks that halve the map and widen it, and a global average.
+
+    Args:
+        config: the architecture.
+        channels: channels of the images.
+        last_relu: apply the last ReLU; without it, the features are signed.
+    """
+
+    def __init__(self, config: BackboneConfig, channels: int, last_relu: bool) -> None:
         super().__init__()
-        width = shape.widths[0]
-        self.dim = shape.widths[-1] * shape.expansion
-        if shape.stem == "3x3":
+        width = config.widths[0]
+        self.dim = config.dim
+        if config.stem == "3x3":
             self.stem = nn.Sequential(ConvNorm(channels, width, 3), nn.ReLU(inplace=True))
         else:
             pool = nn.MaxPool2d(3, stride=2, padding=1)
             self.stem = nn.Sequential(ConvNorm(channels, width, 7, 2), nn.ReLU(inplace=True), pool)
-        plan = list(shape.plan())
+        plan = list(config.plan())
         relu = [True] * (len(plan) - 1) + [last_relu]
-        block = Bottleneck if shape.bottleneck else Block
-        self.blocks = nn.Sequential(*(block(*step, shape.shortcut, r) for step, r in zip(plan, relu, strict=True)))
+        block = Bottleneck if config.bottleneck else Block
+        self.blocks = nn.Sequential(*(block(*step, config.shortcut, r) for step, r in zip(plan, relu, strict=True)))
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.blocks(self.stem(images))
@@ -155,7 +248,22 @@ class Backbone(FeatureExtractor):
 
 
 def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Backbone:
-    """A freshly initialised backbone by name."""
+    """Create a freshly initialised backbone by name.
+
+    Args:
+        name: a key of `BACKBONES`.
+        channels: channels of the images: 3, or 1 for grey images.
+        last_relu: apply the last ReLU; without it, the features are signed.
+
+    Raises:
+        UserError: If there is no such backbone.
+
+    Example:
+        >>> import torch
+        >>> backbone = make_backbone("small", channels=1)
+        >>> backbone(torch.rand(2, 1, 8, 8)).shape
+        torch.Size([2, 128])
+    """
     if name not in BACKBONES:
         raise unknown_choice("backbone", name, BACKBONES)
     return Backbone(BACKBONES[name], channels, last_relu)

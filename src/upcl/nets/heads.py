@@ -9,12 +9,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from upcl.core.frames import GrowFrame, extend_uniform
-from upcl.core.matching import is_optimal_assignment, optimal_assignment
-
 
 class Head(nn.Module, ABC):
-    """Maps embeddings (B x dim) to a score for each class seen so far."""
+    """Base class of classifiers that grow: embeddings (B x dim) to one score per class seen so far (B x C).
+
+    Args:
+        dim: number of dimensions of the embeddings.
+
+    Attributes:
+        num_classes: number of classes so far.
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -22,13 +26,23 @@ class Head(nn.Module, ABC):
         self.num_classes = 0
 
     def grow(self, num_new: int) -> None:
-        """Add classes. After equal calls of `grow` two heads have tensors of equal names and shapes."""
+        """Add classes; the old ones stay as they are.
+
+        After equal calls of `grow`, two heads have tensors of equal names and shapes.
+
+        Args:
+            num_new: number of new classes.
+        """
         self.extend(num_new)
         self.num_classes += num_new
 
     @abstractmethod
     def extend(self, num_new: int) -> None:
-        """Make room for `num_new` classes behind the `num_classes` that are there."""
+        """Create the tensors of new classes after the `num_classes` existing ones.
+
+        Args:
+            num_new: number of new classes.
+        """
 
     @property
     @abstractmethod
@@ -36,19 +50,48 @@ class Head(nn.Module, ABC):
         """A vector for each class in the space of the embeddings, in label order (C x dim)."""
 
     @abstractmethod
-    def forward(self, embeddings: Tensor) -> Tensor: ...
+    def forward(self, embeddings: Tensor) -> Tensor:
+        """Compute scores.
+
+        Args:
+            embeddings: embeddings (B x dim).
+
+        Returns:
+            Scores (B x C); the largest is the prediction.
+        """
 
     @abstractmethod
     def forget(self, label: int) -> None:
-        """Take out what was learned from the images of one class; its place stays."""
+        """Erase what was learned from the images of one class; the class keeps its index.
+
+        Args:
+            label: index of the class.
+        """
 
     def diagnostics(self, num_old: int) -> dict[str, Any]:  # noqa: ARG002
-        """Plain values worth a look after each epoch, for the run's events."""
+        """Return plain values worth watching after each epoch, for the run's events.
+
+        Args:
+            num_old: number of old classes.
+        """
         return {}
 
 
 class LinearHead(Head):
-    """Scores w_k . f + b_k. New rows: Kaiming-uniform for a linear gain; new biases: zero."""
+    """Linear classifier: scores w_k . f + b_k.
+
+    New rows are Kaiming-uniform for a linear gain, new biases zero.
+
+    Args:
+        dim: number of dimensions of the embeddings.
+
+    Example:
+        >>> head = LinearHead(4)
+        >>> head.grow(2)
+        >>> head.grow(3)
+        >>> head(torch.rand(7, 4)).shape
+        torch.Size([7, 5])
+    """
 
     def __init__(self, dim: int) -> None:
         super().__init__(dim)
@@ -75,9 +118,17 @@ class LinearHead(Head):
 
 
 class CorrectedHead(LinearHead):
-    """A linear head with a pair (alpha, beta) for each task: corrected scores alpha z + beta (BiC).
+    """Linear classifier with a bias correction (alpha, beta) per task: scores alpha z + beta (BiC).
 
-    `all_pairs` corrects each task's scores by its own pair; otherwise only the newest task's are corrected.
+    Args:
+        dim: number of dimensions of the embeddings.
+        all_pairs: correct the scores of each task by its own pair; otherwise, only those of the newest task.
+
+    Example:
+        >>> head = CorrectedHead(4, all_pairs=False)
+        >>> head.grow(2)
+        >>> [parameter.item() for parameter in head.newest_pair]
+        [1.0, 0.0]
     """
 
     def __init__(self, dim: int, *, all_pairs: bool) -> None:
@@ -89,6 +140,7 @@ class CorrectedHead(LinearHead):
 
     @property
     def newest_pair(self) -> tuple[nn.Parameter, nn.Parameter]:
+        """The (alpha, beta) of the newest task."""
         return self.alphas[-1], self.betas[-1]
 
     def extend(self, num_new: int) -> None:
@@ -105,7 +157,20 @@ class CorrectedHead(LinearHead):
 
 
 class MeansHead(LinearHead):
-    """A linear head that also keeps the mean feature of each class (FeTrIL)."""
+    """Linear classifier that also stores the mean feature of each class (FeTrIL).
+
+    Args:
+        dim: number of dimensions of the embeddings.
+
+    Attributes:
+        means: mean feature of each class (C x dim); zero until it is set.
+
+    Example:
+        >>> head = MeansHead(4)
+        >>> head.grow(2)
+        >>> head.means.shape
+        torch.Size([2, 4])
+    """
 
     means: Tensor
 
@@ -123,9 +188,21 @@ class MeansHead(LinearHead):
 
 
 class CosineHead(Head):
-    """Scores sigma * cos(f, w_k). Rows of the newest task (`new`) and of earlier ones (`old`) are parameters apart.
+    """Cosine classifier: scores sigma * cos(f, w_k).
 
-    sigma is one learnable number, or fixed where `sigma` is given. New rows: uniform in +-1/sqrt(dim).
+    The rows of the newest task (`new`) and of earlier ones (`old`) are separate parameters. New rows are uniform in
+    +-1/sqrt(dim).
+
+    Args:
+        dim: number of dimensions of the embeddings.
+        sigma: a fixed scale; None for one learnable scale that starts at 1.
+
+    Example:
+        >>> head = CosineHead(4, sigma=10.0)
+        >>> head.grow(2)
+        >>> head.grow(3)
+        >>> head.old.shape, head.new.shape, bool((head(torch.rand(7, 4)).abs() <= 10).all())
+        (torch.Size([2, 4]), torch.Size([3, 4]), True)
     """
 
     sigma: Tensor
@@ -149,6 +226,11 @@ class CosineHead(Head):
         self.new = nn.Parameter(rows)
 
     def cosines(self, embeddings: Tensor) -> Tensor:
+        """Compute the cosines between embeddings and class vectors, without the scale.
+
+        Args:
+            embeddings: embeddings (B x dim).
+        """
         return F.normalize(embeddings) @ F.normalize(self.vectors).T
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -156,77 +238,5 @@ class CosineHead(Head):
 
     @torch.no_grad()
     def forget(self, label: int) -> None:
-        rows, place = (self.old, label) if label < len(self.old) else (self.new, label - len(self.old))
-        rows[place] = self.dim**-0.5  # a direction that tells nothing; zero has none, and a gradient without bounds
-
-
-class PrototypeHead(Head):
-    """Scores cos(f, phi_k) with fixed prototypes; nothing here is learned by gradient.
-
-    `frame` holds the vectors in the order they were made and `assignment` says which one each class owns: an integer
-    buffer of its own, so no copy, move or growth can undo it. `centroids` follow each class's mean direction. The frame
-    grows with the classes by `more`, or is given whole in advance.
-    """
-
-    frame: Tensor
-    assignment: Tensor
-    centroids: Tensor
-    met: Tensor
-
-    def __init__(self, dim: int, *, extend_frame: GrowFrame = extend_uniform, frame: Tensor | None = None) -> None:
-        super().__init__(dim)
-        self.extend_frame = extend_frame
-        self.register_buffer("frame", torch.empty(0, dim) if frame is None else frame)
-        self.register_buffer("assignment", torch.empty(0, dtype=torch.int64))
-        self.register_buffer("centroids", torch.empty(0, dim))
-        self.register_buffer("met", torch.empty(0, dtype=torch.bool))
-
-    @property
-    def vectors(self) -> Tensor:
-        """The prototype phi_k of each class."""
-        return self.frame[self.assignment]
-
-    def extend(self, num_new: int) -> None:
-        device, old, seen = self.frame.device, self.num_classes, self.num_classes + num_new
-        if len(self.frame) < seen:
-            self.frame = torch.cat([self.frame, self.extend_frame(self.frame.cpu(), seen - len(self.frame)).to(device)])
-        self.assignment = torch.cat([self.assignment, torch.arange(old, seen, device=device)])
-        self.centroids = torch.cat([self.centroids, self.frame[old:seen]])
-        self.met = torch.cat([self.met, torch.zeros(num_new, dtype=torch.bool, device=device)])
-
-    def forward(self, embeddings: Tensor) -> Tensor:
-        return F.normalize(embeddings) @ self.vectors.T
-
-    def forget(self, label: int) -> None:
-        self.centroids[label] = 0
-
-    @torch.no_grad()
-    def diagnostics(self, num_old: int) -> dict[str, Any]:
-        """Which prototype each new class owns, and how near their centroids are on the average (cosine)."""
-        near = (self.centroids * self.vectors).sum(1)[num_old:]
-        return {
-            "assignment": (self.assignment[num_old:] - num_old).tolist(),
-            "alignment": float(near.mean()),
-        }
-
-    @torch.no_grad()
-    def update_centroids(self, unit: Tensor, labels: Tensor, decay: float) -> None:
-        """Move each present class's centroid to its mean direction in this batch; the first sight overwrites."""
-        means = F.normalize(torch.zeros_like(self.centroids).index_add_(0, labels, unit))
-        present = torch.zeros_like(self.met).index_fill_(0, labels, True)
-        moved = F.normalize(means.lerp(self.centroids, (decay * self.met)[:, None]))
-        self.centroids = torch.where(present[:, None], moved, self.centroids)
-        self.met = self.met | present
-
-    @torch.no_grad()
-    def assign(self, num_old: int, *, by_distance: bool = False) -> None:
-        """Share the prototypes of the classes from `num_old` on among them so that they lie nearest the centroids.
-
-        "Nearest" is the largest summed cosine (official code) or the smallest summed distance (the paper's equation).
-        The solver is only called where the present assignment is not provably the best.
-        """
-        cosines = self.centroids[num_old:] @ self.frame[num_old : self.num_classes].T
-        similarity = -(2 - 2 * cosines).clamp(min=0).sqrt() if by_distance else cosines
-        if not is_optimal_assignment(similarity, self.assignment[num_old:] - num_old):
-            new = optimal_assignment(similarity) + num_old
-            self.assignment = torch.cat([self.assignment[:num_old], new])
+        rows, row = (self.old, label) if label < len(self.old) else (self.new, label - len(self.old))
+        rows[row] = self.dim**-0.5  # an uninformative direction; zero has none, and an unbounded gradient

@@ -1,4 +1,4 @@
-"""A backbone, an optional linear projector and a growing head; and the frozen copy that teaches."""
+"""The network, a backbone with an optional projector and a growing head; and frozen copies as teachers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,36 @@ Precision = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True)
 class Execution:
-    """How a backbone is run. Heads and losses stay in float32 and uncompiled: they grow, and are cheap."""
+    """How a backbone is executed. Heads and losses stay in float32 and uncompiled: they grow, and are cheap.
+
+    Args:
+        precision: "float32", or "bfloat16" by autocast.
+        compiled: compile the backbone with `torch.compile`.
+    """
 
     precision: Precision = "float32"
     compiled: bool = False
 
 
 class Network(nn.Module, Generic[HeadT]):
-    """images -> features (backbone) -> embeddings (projector, or the features themselves) -> scores (head)."""
+    """A backbone, an optional projector and a growing head.
+
+    Images become features (backbone), features become embeddings (projector, or the features themselves), and
+    embeddings become scores (head).
+
+    Args:
+        backbone: the feature extractor.
+        head: the classifier.
+        projector: maps features to embeddings; by default the identity.
+
+    Example:
+        >>> from upcl.nets import LinearHead, make_backbone
+        >>> backbone = make_backbone("small")
+        >>> net = Network(backbone, LinearHead(backbone.dim))
+        >>> net.grow(5)
+        >>> net(torch.rand(2, 3, 8, 8)).shape
+        torch.Size([2, 5])
+    """
 
     head: HeadT
 
@@ -39,14 +61,23 @@ class Network(nn.Module, Generic[HeadT]):
         self.execution = Execution()
 
     def set_execution(self, execution: Execution) -> None:
-        """Lay the backbone out for fast convolutions and run it so from now on; nothing of its state changes."""
+        """Execute the backbone in this way from now on, with a memory layout for fast convolutions; the state is
+        unchanged.
+
+        Args:
+            execution: precision and compilation.
+        """
         self.execution = execution
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if execution.compiled:
             self.backbone.compile()
 
     def features(self, images: Tensor) -> Tensor:
-        """Backbone features in float32, whatever the backbone computes in."""
+        """Compute backbone features, returned in float32 whatever the backbone computes in.
+
+        Args:
+            images: normalised images (B x channels x H x W).
+        """
         images = images.contiguous(memory_format=torch.channels_last)
         if self.execution.precision == "float32":
             features: Tensor = self.backbone(images)
@@ -56,29 +87,66 @@ class Network(nn.Module, Generic[HeadT]):
         return features.float()
 
     def classify(self, features: Tensor) -> Tensor:
+        """Compute scores from features.
+
+        Args:
+            features: backbone features (B x dim).
+
+        Returns:
+            One score per class seen so far (B x C).
+        """
         scores: Tensor = self.head(self.projector(features))
         return scores
 
     def embed(self, images: Tensor) -> Tensor:
+        """Compute the embeddings that the head sees.
+
+        Args:
+            images: normalised images (B x channels x H x W).
+        """
         embeddings: Tensor = self.projector(self.features(images))
         return embeddings
 
     def forward(self, images: Tensor) -> Tensor:
+        """Compute scores from images.
+
+        Args:
+            images: normalised images (B x channels x H x W).
+        """
         return self.classify(self.features(images))
 
     def grow(self, num_new: int) -> None:
-        """Add the classes of one task to the head."""
+        """Add the classes of one task to the head.
+
+        Args:
+            num_new: number of new classes.
+        """
         self.head.grow(num_new)
         self.growth.append(num_new)
 
     def regrow(self, growth: Sequence[int]) -> None:
-        """Bring a new network to the shape of one that learned tasks of these sizes, to load its weights."""
+        """Bring a new network to the shape of one that learned several tasks, to load its weights.
+
+        Args:
+            growth: number of classes of each task, as recorded in `growth` of the other network.
+        """
         for num_new in growth:
             self.grow(num_new)
 
 
 def frozen_copy(net: Network[HeadT]) -> Network[HeadT]:
-    """A copy without gradient, in evaluation mode, its batch norms folded into the convolutions."""
+    """Copy a network as a frozen teacher: no gradients, evaluation mode, batch norms folded into the convolutions.
+
+    Args:
+        net: the network to copy; it is not changed.
+
+    Example:
+        >>> from upcl.nets import LinearHead, make_backbone
+        >>> backbone = make_backbone("small")
+        >>> teacher = frozen_copy(Network(backbone, LinearHead(backbone.dim)))
+        >>> any(p.requires_grad for p in teacher.parameters())
+        False
+    """
     copied = copy.deepcopy(net).eval().requires_grad_(False)
     for module in copied.modules():
         if isinstance(module, ConvNorm):

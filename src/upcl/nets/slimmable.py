@@ -14,10 +14,19 @@ from .backbones import BackboneConfig, FeatureExtractor
 
 
 class Roll:
-    """Where the rolled channels start and how many are used; shared by all layers of a backbone.
+    """Which stored channels are in use, and in which order; shared by all layers of a backbone.
 
-    With n groups, scroll s and w groups in use, effective channel j of C is stored channel (j + s C / n) mod C, and
+    With n groups, scroll s and w groups in use, effective channel j of C is the stored channel (j + s C / n) mod C, and
     only the first w C / n effective channels exist.
+
+    Args:
+        num_groups: number of equal groups of channels.
+
+    Example:
+        >>> roll = Roll(4)
+        >>> roll.scroll, roll.width = 1, 3
+        >>> roll.take(torch.arange(8)).tolist()
+        [2, 3, 4, 5, 6, 7]
     """
 
     def __init__(self, num_groups: int) -> None:
@@ -26,19 +35,33 @@ class Roll:
         self.width = num_groups
 
     def take(self, stored: Tensor, axis: int = 0) -> Tensor:
-        """The effective channels of a stored tensor along an axis; contiguous, as oneDNN's kernels break on views."""
+        """Return the effective channels of a stored tensor; contiguous, as oneDNN's kernels fail on views.
+
+        Args:
+            stored: the stored tensor.
+            axis: the axis of the channels.
+        """
         group = stored.shape[axis] // self.num_groups
         return stored.roll(-self.scroll * group, axis).narrow(axis, 0, self.width * group).contiguous()
 
     def put(self, effective: Tensor, stored: Tensor) -> Tensor:
-        """`stored` with its effective channels (axis 0) replaced."""
+        """Return a stored tensor with its effective channels (axis 0) replaced.
+
+        Args:
+            effective: new values of the effective channels.
+            stored: the stored tensor; it is not changed.
+        """
         group = len(stored) // self.num_groups
         rest = stored.roll(-self.scroll * group, 0)[len(effective) :]
         return torch.cat([effective, rest]).roll(self.scroll * group, 0)
 
 
 class RolledNorm(nn.Module):
-    """The batch norm of one width. Its numbers belong to stored channels, so they roll with the weights."""
+    """The batch norm of one width. Its values belong to stored channels, so they roll with the weights.
+
+    Args:
+        num: number of stored channels.
+    """
 
     mean: Tensor
     var: Tensor
@@ -51,6 +74,12 @@ class RolledNorm(nn.Module):
         self.register_buffer("var", torch.ones(num))
 
     def forward(self, maps: Tensor, roll: Roll) -> Tensor:
+        """Normalise the effective channels.
+
+        Args:
+            maps: feature maps of the effective channels.
+            roll: which channels are in use.
+        """
         mean, var = roll.take(self.mean).clone(), roll.take(self.var).clone()
         weight, bias = roll.take(self.weight), roll.take(self.bias)
         out = F.batch_norm(maps, mean, var, weight, bias, training=self.training)
@@ -60,7 +89,16 @@ class RolledNorm(nn.Module):
 
 
 class SlimConvNorm(nn.Module):
-    """A convolution of which a part is used, with a batch norm for each width."""
+    """A convolution of which a part is used, with one batch norm per width.
+
+    Args:
+        roll: which channels are in use.
+        num_in: stored input channels.
+        num_out: stored output channels.
+        kernel: kernel size.
+        stride: stride of the convolution.
+        image: the input is an image, whose channels do not roll.
+    """
 
     def __init__(
         self, roll: Roll, num_in: int, num_out: int, kernel: int, stride: int = 1, *, image: bool = False
@@ -80,7 +118,14 @@ class SlimConvNorm(nn.Module):
 
 
 class SlimBlock(nn.Module):
-    """Basic residual block; a shortcut that changes shape is a convolution."""
+    """Basic residual block; a shortcut that changes shape is a convolution.
+
+    Args:
+        roll: which channels are in use.
+        num_in: stored input channels.
+        num_out: stored output channels.
+        stride: stride of the first convolution.
+    """
 
     def __init__(self, roll: Roll, num_in: int, num_out: int, stride: int) -> None:
         super().__init__()
@@ -94,19 +139,37 @@ class SlimBlock(nn.Module):
 
 
 class SlimmableBackbone(FeatureExtractor):
-    """FeatureExtractor at any width, in the order of the stored channels: zero where a channel is not in use."""
+    """A residual backbone that can run at several widths, with rolled channels (ScrollNet).
 
-    def __init__(self, shape: BackboneConfig, channels: int, num_groups: int) -> None:
+    Features are in the order of the stored channels, and zero where a channel is not in use.
+
+    Args:
+        config: the architecture; its blocks are basic ones with convolutional shortcuts.
+        channels: channels of the images.
+        num_groups: number of groups of channels, which must divide the widths.
+
+    Raises:
+        UserError: If the groups do not divide the widths.
+
+    Example:
+        >>> from upcl.nets import BACKBONES
+        >>> backbone = SlimmableBackbone(BACKBONES["small"], channels=3, num_groups=4)
+        >>> features = backbone.at_width(torch.rand(2, 3, 8, 8), width=1)
+        >>> features.shape, bool((features[:, 32:] == 0).all())
+        (torch.Size([2, 128]), True)
+    """
+
+    def __init__(self, config: BackboneConfig, channels: int, num_groups: int) -> None:
         super().__init__()
-        if any(width % num_groups for width in shape.widths):
-            raise UserError(f"{num_groups} sub-networks must divide the widths {tuple(shape.widths)} of the backbone")
+        if any(width % num_groups for width in config.widths):
+            raise UserError(f"{num_groups} sub-networks must divide the widths {tuple(config.widths)} of the backbone")
         self.roll = Roll(num_groups)
-        self.dim = shape.widths[-1]
-        large = shape.stem == "7x7"
+        self.dim = config.widths[-1]
+        large = config.stem == "7x7"
         kernel, stride = (7, 2) if large else (3, 1)
-        self.stem = SlimConvNorm(self.roll, channels, shape.widths[0], kernel, stride, image=True)
+        self.stem = SlimConvNorm(self.roll, channels, config.widths[0], kernel, stride, image=True)
         self.pool = nn.MaxPool2d(3, stride=2, padding=1) if large else nn.Identity()
-        self.blocks = nn.Sequential(*(SlimBlock(self.roll, *step) for step in shape.plan()))
+        self.blocks = nn.Sequential(*(SlimBlock(self.roll, *step) for step in config.plan()))
 
     def forward(self, images: Tensor) -> Tensor:
         maps: Tensor = self.blocks(self.pool(F.relu(self.stem(images))))
@@ -114,7 +177,12 @@ class SlimmableBackbone(FeatureExtractor):
         return self.roll.put(used, used.new_zeros(self.dim, used.shape[1])).T
 
     def at_width(self, images: Tensor, width: int) -> Tensor:
-        """FeatureExtractor of the sub-network of the first `width` groups."""
+        """Compute features with the sub-network of the first groups only.
+
+        Args:
+            images: normalised images (B x channels x H x W).
+            width: number of groups in use.
+        """
         self.roll.width = width
         try:
             return self(images)  # type: ignore[no-any-return]
@@ -122,8 +190,13 @@ class SlimmableBackbone(FeatureExtractor):
             self.roll.width = self.roll.num_groups
 
     def get_extra_state(self) -> Tensor:
-        """The scroll, so that it is saved and loaded with the weights."""
+        """Return the scroll, so that it is saved and loaded with the weights."""
         return torch.tensor(self.roll.scroll)
 
     def set_extra_state(self, state: Any) -> None:
+        """Restore the scroll.
+
+        Args:
+            state: what `get_extra_state` returned.
+        """
         self.roll.scroll = int(state)
