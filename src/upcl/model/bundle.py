@@ -1,4 +1,4 @@
-"""A model in one file: a zip of JSON, safetensors and PNG images, written down in docs/model-file.md. No pickle."""
+"""What a model consists of: its spec, its history, and the states after its most recent steps."""
 
 from __future__ import annotations
 
@@ -10,14 +10,25 @@ from torch import Tensor
 
 from upcl.core.types import Samples
 
-from .calibration import Calibration
+from .calibration import UNCALIBRATED, Calibration
 
-KEPT_STATES = 10  # of the newest steps; older ones stay in the history only
+MAX_STATES = 10  # of the most recent steps; older steps remain in the history only
 
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """What was learned when, and how well it went."""
+    """One step of a model: what was learned, and how accurate the model was afterwards.
+
+    Attributes:
+        when: date and time in UTC, ISO 8601.
+        added: names of the new classes.
+        extra: number of additional images by name of a class that was already known.
+        images: number of images learned from.
+        seconds: training time.
+        accuracy: percent of the held-out images, by reading (`head`, `nme`).
+        by_class: percent of each class's held-out images by the better reading; None for a class without any.
+        note: a remark to show to users.
+    """
 
     when: str
     added: tuple[str, ...] = ()
@@ -28,17 +39,42 @@ class HistoryEntry:
     by_class: dict[str, float | None] = field(default_factory=dict)
     note: str = ""
 
-    def right_on(self, names: Iterable[str]) -> float | None:
-        """Mean accuracy of some classes, of those with held-out images."""
-        known = [value for name in names if (value := self.by_class.get(name)) is not None]
-        return sum(known) / len(known) if known else None
+    @property
+    def best_accuracy(self) -> float | None:
+        """Accuracy by the better reading, in percent; None if nothing was held out."""
+        return max((value for value in self.accuracy.values() if value is not None), default=None)
+
+    def mean_accuracy(self, names: Iterable[str]) -> float | None:
+        """Mean accuracy over some classes, leaving out those without held-out images.
+
+        Args:
+            names: names of classes.
+
+        Returns:
+            The mean in percent, or None if no class has held-out images.
+
+        Example:
+            >>> entry = HistoryEntry("2026-01-01", by_class={"cat": 100.0, "dog": 50.0, "owl": None})
+            >>> entry.mean_accuracy(["cat", "dog", "owl"])
+            75.0
+        """
+        values = [value for name in names if (value := self.by_class.get(name)) is not None]
+        return sum(values) / len(values) if values else None
 
 
 @dataclass(frozen=True, eq=False)
 class ModelState:
-    """The model after one step. `classes` has None where a class was forgotten: its place stays, its name does not.
+    """The model after one step.
 
-    `trained` has short digests of the images that were learned from, by class: none of them is ever held out.
+    Attributes:
+        weights: parameters and buffers of the network, by name.
+        growth: number of classes that each step added to the head.
+        classes: names of the classes by label; None where a class was removed, so that labels never change.
+        exemplars: stored images for rehearsal and for the class means.
+        held_out: images for evaluation, never learned from.
+        reading: the reading that predictions use: `head`, or `nme` (nearest mean of exemplars).
+        calibration: how its scores become confidence.
+        trained: short digests of all images learned from, by class: none of them is ever held out later.
     """
 
     weights: dict[str, Tensor]
@@ -46,14 +82,25 @@ class ModelState:
     classes: tuple[str | None, ...]
     exemplars: Samples
     held_out: Samples
-    reading: str
-    calibration: Calibration
+    reading: str = "head"
+    calibration: Calibration = UNCALIBRATED
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def class_names(self) -> list[str]:
+        """Names of the present classes, in the order in which they were learned."""
+        return [name for name in self.classes if name is not None]
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """What a model that learns from arrays (`GrowingClassifier`) must know: the range of values, the labels' type."""
+    """How a model that learned from arrays (`GrowingClassifier`) interprets them.
+
+    Attributes:
+        low: the value that becomes black.
+        high: the value that becomes white.
+        labels: NumPy's code for the kind of the labels' type, such as `i` or `U`.
+    """
 
     low: float
     high: float
@@ -62,7 +109,22 @@ class Arrays:
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What was chosen when the model was made, and holds for all its steps."""
+    """What is chosen when a model is created, and holds for all its steps (but for `memory` and `frozen`).
+
+    Attributes:
+        method: name of the method, as listed by `upcl methods`.
+        options: values of all its fields.
+        backbone: name of the backbone.
+        channels: 1 for grey images, 3 for colour.
+        size: height and width of the images in pixels.
+        mean: mean of the pixels per channel, in [0, 1].
+        std: standard deviation of the pixels per channel.
+        memory: budget for exemplars, such as `20/class`.
+        seed: seed of initialisation and training.
+        pretrained: the file of pretrained weights that the backbone started from, if any.
+        frozen: whether the backbone is frozen.
+        arrays: how arrays are interpreted, for a model that learned from arrays.
+    """
 
     method: str
     options: dict[str, Any]
@@ -80,7 +142,14 @@ class ModelSpec:
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A whole model: how it was made, its history, and the states of its newest steps by the number of the step."""
+    """A complete model, as stored in a `.upcl` file.
+
+    Attributes:
+        spec: what the model was created with.
+        history: one entry per step.
+        states: the states after the most recent steps, by the step's number.
+        written_by: versions of the packages that wrote the file.
+    """
 
     spec: ModelSpec
     history: tuple[HistoryEntry, ...]
@@ -89,15 +158,25 @@ class Bundle:
 
     @property
     def state(self) -> ModelState:
+        """The state after the last step."""
         return self.states[max(self.states)]
 
-    def grown(self, step: HistoryEntry, state: ModelState) -> Bundle:
-        """With one more step; the oldest state goes when there are too many."""
+    def with_step(self, entry: HistoryEntry, state: ModelState) -> Bundle:
+        """Append a step, dropping the oldest states beyond `MAX_STATES`.
+
+        Args:
+            entry: the new entry of the history.
+            state: the model after the step.
+        """
         states = {**self.states, len(self.history): state}
-        kept = sorted(states)[-KEPT_STATES:]
-        return replace(self, history=(*self.history, step), states={number: states[number] for number in kept})
+        recent = sorted(states)[-MAX_STATES:]
+        return replace(self, history=(*self.history, entry), states={number: states[number] for number in recent})
 
     def rolled_back(self, step: int) -> Bundle:
-        """As it was after an earlier step, which must still be kept."""
+        """Return to an earlier step, dropping all later ones.
+
+        Args:
+            step: number of a step whose state is still stored.
+        """
         states = {number: state for number, state in self.states.items() if number <= step}
         return replace(self, history=self.history[: step + 1], states=states)

@@ -1,4 +1,4 @@
-"""From scores to words people can act on: confidence that is as large as it is right, and "none of these"."""
+"""Calibration on held-out images: confidence that matches accuracy, and a threshold for "none of these"."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ import torch.nn.functional as F
 from scipy.optimize import minimize_scalar
 from torch import Tensor
 
-FALSE_ALARMS = 0.05  # share of familiar images that "none of these" may hit
-LOWEST, HIGHEST = 1e-3, 1e3  # of a temperature
+TARGET_FALSE_ALARM_RATE = 0.05  # share of familiar images for which "none of these" is accepted
+MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-3, 1e3
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """How a model's scores are read.
+    """How the scores of a model are turned into confidence.
 
-    `temperature` divides them before the softmax. An image whose familiarity is below `threshold` is none of the
-    classes; `false_alarm_rate` is its measured rate on held-out images of known classes.
+    Attributes:
+        temperature: divides the scores before the softmax.
+        threshold: an image with a lower familiarity belongs to none of the classes.
+        false_alarm_rate: measured share of held-out images of known classes that fall below such a threshold.
+        num_images: number of held-out images that were used.
     """
 
     temperature: float
@@ -27,45 +30,115 @@ class Calibration:
     num_images: int
 
 
+UNCALIBRATED = Calibration(temperature=1.0, threshold=-1.0, false_alarm_rate=0.0, num_images=0)
+
+
 def calibrate(scores: Tensor, labels: Tensor, familiarity: Tensor) -> Calibration:
-    """From held-out images: scores (N x C), labels and familiarity (N)."""
+    """Calibrate a model on held-out images.
+
+    Args:
+        scores: scores of the held-out images (N x C); -inf for removed classes.
+        labels: their classes (N).
+        familiarity: their familiarity (N), the largest cosine between an image and a class mean.
+
+    Returns:
+        The calibration; `UNCALIBRATED` without images.
+
+    Example:
+        >>> scores = torch.tensor([[2.0, 0.0], [0.0, 2.0], [0.0, 2.0]])
+        >>> calibrate(scores, torch.tensor([0, 1, 1]), torch.tensor([0.9, 0.8, 0.7])).num_images
+        3
+        >>> calibrate(torch.empty(0, 2), torch.empty(0).long(), torch.empty(0)) == UNCALIBRATED
+        True
+    """
     return Calibration(
         temperature=fit_temperature(scores, labels),
-        threshold=quantile(familiarity),
-        false_alarm_rate=measured_false_alarm_rate(familiarity),
+        threshold=fit_threshold(familiarity),
+        false_alarm_rate=measure_false_alarm_rate(familiarity),
         num_images=len(labels),
     )
 
 
 def fit_temperature(scores: Tensor, labels: Tensor) -> float:
-    """The temperature of least negative log-likelihood; 1 without images.
+    """Find the temperature with the least negative log-likelihood (Guo et al., 2017).
 
-    As in Platt's scaling, n images that are all named right leave room for a wrong one: targets are 1 - 1/(n + 2).
+    As in Platt scaling, targets are smoothed to 1 - 1/(n + 2), so that n images that are all classified correctly still
+    leave room for an error.
+
+    Args:
+        scores: scores of the held-out images (N x C); -inf for removed classes.
+        labels: their classes (N).
+
+    Returns:
+        The temperature; 1 without images.
+
+    Example:
+        >>> scores = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> fit_temperature(10 * scores, torch.tensor([0, 1])) > fit_temperature(scores, torch.tensor([0, 1]))
+        True
     """
     if not len(labels):
-        return 1.0
-    known, wrong = (scores != -torch.inf).any(0), 1 / (len(labels) + 2)
-    exact, places = scores[:, known].double(), (known.cumsum(0) - 1)[labels]
+        return UNCALIBRATED.temperature
+    present, smoothing = (scores != -torch.inf).any(0), 1 / (len(labels) + 2)
+    exact, targets = scores[:, present].double(), (present.cumsum(0) - 1)[labels]
 
     def loss(power: float) -> float:
-        return float(F.cross_entropy(exact / 10**power, places, label_smoothing=wrong))
+        return float(F.cross_entropy(exact / 10**power, targets, label_smoothing=smoothing))
 
-    bounds = (float(torch.tensor(LOWEST).log10()), float(torch.tensor(HIGHEST).log10()))
+    bounds = (float(torch.tensor(MIN_TEMPERATURE).log10()), float(torch.tensor(MAX_TEMPERATURE).log10()))
     return float(10 ** minimize_scalar(loss, bounds=bounds, method="bounded").x)
 
 
-def quantile(familiarity: Tensor) -> float:
-    return float(familiarity.double().quantile(FALSE_ALARMS)) if len(familiarity) else -1.0
+def fit_threshold(familiarity: Tensor) -> float:
+    """Find the familiarity below which an image is "none of these": the 5 % quantile of held-out images.
+
+    Args:
+        familiarity: familiarity of held-out images of known classes (N).
+
+    Returns:
+        The threshold; -1, below every cosine, without images.
+
+    Example:
+        >>> fit_threshold(torch.linspace(0, 1, 101))
+        0.05...
+    """
+    if not len(familiarity):
+        return UNCALIBRATED.threshold
+    return float(familiarity.double().quantile(TARGET_FALSE_ALARM_RATE))
 
 
-def measured_false_alarm_rate(familiarity: Tensor) -> float:
-    """Each half judged by the threshold of the other: an honest rate, not the one the threshold was made for."""
+def measure_false_alarm_rate(familiarity: Tensor) -> float:
+    """Measure how often a threshold rejects images of known classes.
+
+    The images are split into halves, and each half is tested against the threshold of the other: an estimate on images
+    that the threshold was not fitted to.
+
+    Args:
+        familiarity: familiarity of held-out images of known classes (N).
+
+    Returns:
+        The share of rejected images; 0 with fewer than two images.
+
+    Example:
+        >>> measure_false_alarm_rate(torch.tensor([0.1, 0.9, 0.9, 0.9]))
+        0.25
+    """
     if len(familiarity) < 2:
-        return 0.0
+        return UNCALIBRATED.false_alarm_rate
     halves = familiarity[::2], familiarity[1::2]
-    alarms = sum(int((mine < quantile(other)).sum()) for mine, other in (halves, halves[::-1]))
+    alarms = sum(int((half < fit_threshold(other)).sum()) for half, other in (halves, halves[::-1]))
     return alarms / len(familiarity)
 
 
 def confidence(scores: Tensor, temperature: float) -> Tensor:
+    """Turn scores into calibrated probabilities, computed in double precision.
+
+    Args:
+        scores: scores (N x C); -inf gives a probability of exactly 0.
+        temperature: the fitted temperature.
+
+    Example:
+        >>> confidence(torch.tensor([[1.0, 1.0, -torch.inf]]), temperature=2.0)
+        tensor([[0.5000, 0.5000, 0.0000]], dtype=torch.float64)
+    """
     return (scores.double() / temperature).softmax(1)

@@ -1,46 +1,73 @@
-"""How a model does on its held-out images."""
+"""Evaluation of a model on its held-out images: accuracy, the better reading, and calibration."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from upcl.methods import Method
 from upcl.training.evaluate import READINGS
 
-from .bundle import ModelState
-from .calibration import Calibration, calibrate
+from .bundle import ModelSpec, ModelState
+from .calibration import UNCALIBRATED, Calibration, calibrate
 from .predictor import Predictor
 
 
 @dataclass(frozen=True)
 class HeldOutResult:
-    """How a model does on its held-out images; `accuracy` by reading, `by_class` by the better one, in percent."""
+    """How well a model does on its held-out images.
 
-    reading: str
-    calibration: Calibration
-    by_class: dict[str, float | None]
-    accuracy: dict[str, float | None]
+    Attributes:
+        reading: the more accurate reading, `head` or `nme`; `head` if they tie or there are no exemplars.
+        calibration: of that reading.
+        by_class: accuracy of each class by that reading, in percent; None for a class without held-out images.
+        accuracy: accuracy by reading, in percent; empty without held-out images.
+    """
+
+    reading: str = "head"
+    calibration: Calibration = UNCALIBRATED
+    by_class: dict[str, float | None] = field(default_factory=dict)
+    accuracy: dict[str, float | None] = field(default_factory=dict)
+
+    def apply(self, state: ModelState) -> ModelState:
+        """Return the state with this reading and calibration.
+
+        Args:
+            state: the state that was evaluated.
+        """
+        return replace(state, reading=self.reading, calibration=self.calibration)
 
 
-def evaluate_held_out(method: Method[Any], state: ModelState) -> HeldOutResult:
-    held = state.held_out
-    if not len(held):
-        empty = torch.empty(0)
-        unknown = {name: None for name in state.classes if name is not None}
-        return HeldOutResult("head", calibrate(torch.empty(0, 1), empty.long(), empty), {**unknown}, {})
-    reader = Predictor(method, state)
-    seen = reader.look(held.inputs)
-    right = {name: scores.argmax(1) == held.labels for name, scores in seen.scores.items()}
-    accuracy = {name: 100 * float(hits.float().mean()) for name, hits in right.items()}
-    reading = "head" if bool(reader.missing.all()) else max(READINGS, key=lambda name: accuracy[name])
-    by_class: dict[str, float | None] = {}
-    for label, name in enumerate(state.classes):
-        mine = held.labels == label
-        if name is not None:
-            by_class[name] = 100 * float(right[reading][mine].float().mean()) if bool(mine.any()) else None
-    return HeldOutResult(
-        reading, calibrate(seen.scores[reading], held.labels, seen.familiarity), by_class, {**accuracy}
-    )
+def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -> HeldOutResult:
+    """Evaluate a model on its held-out images.
+
+    Accuracy and calibration are measured on the same images, and the better of two readings is chosen by them, so with
+    few images the estimates are slightly optimistic.
+
+    Args:
+        method: the method with the weights of the state.
+        spec: what the model was created with.
+        state: the state; its reading and calibration are not used.
+    """
+    held_out = state.held_out
+    if not len(held_out):
+        return HeldOutResult(by_class=dict.fromkeys(state.class_names))
+    predictor = Predictor(method, spec, state)
+    predictions = predictor.predict(held_out.inputs)
+    correct = {name: scores.argmax(1) == held_out.labels for name, scores in predictions.scores.items()}
+    accuracy = {name: _percent(hits) for name, hits in correct.items()}
+    no_exemplars = bool(predictor.scoring.without_mean.all())
+    reading = "head" if no_exemplars else max(READINGS, key=lambda name: accuracy[name] or 0.0)
+    by_class = {
+        name: _percent(correct[reading][held_out.labels == label])
+        for label, name in enumerate(state.classes)
+        if name is not None
+    }
+    calibration = calibrate(predictions.scores[reading], held_out.labels, predictions.familiarity)
+    return HeldOutResult(reading, calibration, by_class, accuracy)
+
+
+def _percent(correct: Tensor) -> float | None:
+    return 100 * float(correct.float().mean()) if len(correct) else None

@@ -1,4 +1,4 @@
-"""The `.upcl` file: a zip of JSON, safetensors and PNG images, documented in docs/model-file.md. No pickle."""
+"""The `.upcl` file: a zip archive of JSON, safetensors and PNG images, documented in docs/model-file.md. No pickle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import json
 import math
 import re
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, astuple, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +19,7 @@ import safetensors.torch
 import torch
 from PIL import Image
 from pydantic import NonNegativeInt, PositiveInt, TypeAdapter
+from torch import Tensor
 
 from upcl.core.errors import UpclError
 from upcl.core.files import atomic_path
@@ -27,17 +30,18 @@ from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
 from .calibration import Calibration
 
 FORMAT, VERSION = "upcl-model", 2
-MOST_BYTES = 4 * 2**30  # of a file, and of its images when they are decoded
-MOST_PIXELS = 1024  # on a side
+MANIFEST = "manifest.json"
+MAX_BYTES = 4 * 2**30  # of a file, and of its images once decoded
+MAX_SIZE = 1024  # pixels per side
 
 
 class ModelFileError(UpclError):
-    """A file that is not a whole model of a version that can be read."""
+    """A file is not a complete, undamaged model of a version that can be read."""
 
 
 @dataclass(frozen=True)
 class _StoredImages:
-    """Samples as the manifest has them: images by their digest."""
+    """Samples as the manifest stores them: images by digest."""
 
     images: list[str]
     labels: list[int]
@@ -45,7 +49,7 @@ class _StoredImages:
 
 @dataclass(frozen=True)
 class _StoredState:
-    """A state as the manifest has it."""
+    """A state as the manifest stores it."""
 
     weights_sha256: str
     growth: tuple[PositiveInt, ...]
@@ -63,108 +67,121 @@ _STATES = TypeAdapter(dict[NonNegativeInt, _StoredState])
 
 
 def save(bundle: Bundle, path: Path) -> None:
-    """Write beside the target and rename over it: the old file stays whole until the new one is."""
+    """Write a model atomically: the old file stays intact until the new one is complete.
+
+    Args:
+        bundle: the model.
+        path: the file to create or replace.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as file:
-        _fill(file, bundle)
+    with atomic_path(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        _Writer(archive).write(bundle)
 
 
-def _fill(file: zipfile.ZipFile, bundle: Bundle) -> None:
-    from importlib.metadata import version
+class _Writer:
+    """Fills an archive. Each image is stored once, however many states share it."""
 
-    stored: set[str] = set()
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self.archive = archive
+        self.stored: set[str] = set()
 
-    def keep(samples: Samples) -> dict[str, Any]:
-        """Images under their digest, each once however many states have it."""
-        names = []
-        for image in samples.inputs:
-            name = hashlib.sha256(image.numpy().tobytes()).hexdigest()
-            names.append(name)
-            if name not in stored:
-                stored.add(name)
-                file.writestr(f"images/{name}.png", encode_png(image.numpy()), zipfile.ZIP_STORED)
-        return {"images": names, "labels": samples.labels.tolist()}
+    def write(self, bundle: Bundle) -> None:
+        states = {str(number): self.add_state(number, state) for number, state in bundle.states.items()}
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "written_by": {"upcl": version("upcl"), "torch": torch.__version__},
+            "spec": asdict(bundle.spec),
+            "history": [asdict(entry) for entry in bundle.history],
+            "states": states,
+        }
+        self.archive.writestr(MANIFEST, json.dumps(manifest, indent=1, allow_nan=False))
 
-    states = {}
-    for number, state in bundle.states.items():
+    def add_state(self, number: int, state: ModelState) -> dict[str, Any]:
+        """Store the weights and images of a state, and return its entry in the manifest."""
         weights = safetensors.torch.save({name: value.contiguous() for name, value in state.weights.items()})
-        file.writestr(f"weights/{number}.safetensors", weights, zipfile.ZIP_STORED)  # they hardly shrink
-        states[str(number)] = {
+        self.archive.writestr(_weights_entry(number), weights, zipfile.ZIP_STORED)  # compression gains little
+        return {
             "weights_sha256": hashlib.sha256(weights).hexdigest(),
             "growth": state.growth,
             "classes": state.classes,
-            "exemplars": keep(state.exemplars),
-            "held_out": keep(state.held_out),
+            "exemplars": self.add_images(state.exemplars),
+            "held_out": self.add_images(state.held_out),
             "reading": state.reading,
             "calibration": asdict(state.calibration),
             "trained": state.trained,
         }
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "written_by": {"upcl": version("upcl"), "torch": torch.__version__},
-        "spec": asdict(bundle.spec),
-        "history": [asdict(step) for step in bundle.history],
-        "states": states,
-    }
-    file.writestr("manifest.json", json.dumps(manifest, indent=1, allow_nan=False))
+
+    def add_images(self, samples: Samples) -> dict[str, Any]:
+        digests = []
+        for image in samples.inputs:
+            digest = _pixel_digest(image)
+            digests.append(digest)
+            if digest not in self.stored:
+                self.stored.add(digest)
+                self.archive.writestr(_image_entry(digest), encode_png(image.numpy()), zipfile.ZIP_STORED)
+        return {"images": digests, "labels": samples.labels.tolist()}
 
 
 def load(path: Path) -> Bundle:
-    """Read a model; whatever is not exactly one is refused with the reason."""
+    """Read a model without executing anything in it.
+
+    Args:
+        path: the `.upcl` file.
+
+    Raises:
+        ModelFileError: if the file is missing, damaged, too large, or not a model of a readable version.
+    """
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder: name a file, such as {path / 'model.upcl'}")
     if not path.is_file():
-        raise ModelFileError(f"there is no model {path}: `upcl learn FOLDER --model {path}` makes one")
+        raise ModelFileError(f"there is no model {path}: create it with `upcl learn FOLDER --model {path}`")
     try:
-        with zipfile.ZipFile(path) as file:
-            return _read(path, file)
+        with zipfile.ZipFile(path) as archive:
+            return _read_bundle(path, archive)
     except zipfile.BadZipFile as error:
-        raise ModelFileError(f"{path} is not a model of upcl, or is damaged: {error}") from None
+        raise ModelFileError(f"{path} is not a upcl model, or is damaged: {error}") from None
     except ModelFileError:
         raise
-    except Exception as error:  # a file from anywhere can break its readers in many ways
+    except Exception as error:  # a file of unknown origin can break its readers in many ways
         raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
 
 
-def _read(path: Path, file: zipfile.ZipFile) -> Bundle:
-    names = set(file.namelist())
-    if "manifest.json" not in names:
-        raise ModelFileError(f"{path} is not a model of upcl: it has no manifest.json")
-    if sum(entry.file_size for entry in file.infolist()) > MOST_BYTES:
-        raise ModelFileError(f"{path} claims to hold more than {MOST_BYTES:,} bytes: it was not read")
-    manifest = json.loads(file.read("manifest.json"))
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise ModelFileError(f"{path} is not a model of upcl: its manifest says another format")
-    if manifest["version"] == 1:
-        _upgrade(manifest)
-    if manifest["version"] != VERSION:
-        raise ModelFileError(
-            f"{path} has version {manifest['version']}; this upcl reads version {VERSION}: upgrade upcl"
-        )
+def _read_bundle(path: Path, archive: zipfile.ZipFile) -> Bundle:
+    manifest = _read_manifest(path, archive)
     spec = _SPEC.validate_python(manifest["spec"])
-    if spec.channels not in (1, 3) or not 0 < spec.size <= MOST_PIXELS:
-        raise ValueError(f"images of {spec.size} pixels and {spec.channels} channels")
-    if not len(spec.mean) == len(spec.std) == spec.channels or not all(0 < value < 1e3 for value in spec.std):
-        raise ValueError("its mean and deviation do not fit its images")
-    if not re.fullmatch(r"[a-z0-9+]+", spec.method):
-        raise ValueError("its method is none of this package's")  # nor code to be run
+    _check_spec(spec)
     history = _HISTORY.validate_python(manifest["history"])
     stored = _STATES.validate_python(manifest["states"])
-    images = sum(len(about.exemplars.images) + len(about.held_out.images) for about in stored.values())
-    if images * spec.channels * spec.size**2 > MOST_BYTES:
-        raise ValueError(f"its images would take more than {MOST_BYTES:,} bytes")
-    states = {number: _state(file, number, about, spec) for number, about in stored.items()}
+    _check_image_bytes(stored, spec)
+    states = {number: _read_state(archive, number, entry, spec) for number, entry in stored.items()}
     if not states or max(states) >= len(history):
-        raise ModelFileError(f"{path} is damaged: its states and its history do not fit")
+        raise ModelFileError(f"{path} is damaged: its states and its history do not match")
     return Bundle(spec, history, states, {key: str(value) for key, value in manifest["written_by"].items()})
 
 
-def _upgrade(manifest: dict[str, Any]) -> None:
-    """Version 1 had other names for some keys."""
+def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+    """The manifest in the current version; nothing is unpacked before the declared size is checked."""
+    if MANIFEST not in archive.namelist():
+        raise ModelFileError(f"{path} is not a upcl model: it has no {MANIFEST}")
+    if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
+        raise ModelFileError(f"{path} was not read: it declares more than {MAX_BYTES:,} bytes")
+    manifest = json.loads(archive.read(MANIFEST))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not a upcl model: its manifest declares another format")
+    if manifest["version"] == 1:
+        _upgrade_from_1(manifest)
+    if manifest["version"] != VERSION:
+        found = manifest["version"]
+        raise ModelFileError(f"{path} has format version {found}; this upcl reads up to {VERSION}: upgrade upcl")
+    return manifest
+
+
+def _upgrade_from_1(manifest: dict[str, Any]) -> None:
+    """Rename the keys that were called differently in version 1."""
     manifest["spec"] = manifest.pop("making")
-    for step in manifest["history"]:
-        step["extra"] = step.pop("more", {})
+    for entry in manifest["history"]:
+        entry["extra"] = entry.pop("more", {})
     for state in manifest["states"].values():
         calibration = state["calibration"]
         calibration["false_alarm_rate"] = calibration.pop("false_alarms")
@@ -172,44 +189,81 @@ def _upgrade(manifest: dict[str, Any]) -> None:
     manifest["version"] = VERSION
 
 
-def _state(file: zipfile.ZipFile, number: int, about: _StoredState, spec: ModelSpec) -> ModelState:
-    content = file.read(f"weights/{number}.safetensors")
-    if hashlib.sha256(content).hexdigest() != about.weights_sha256:
+def _check_spec(spec: ModelSpec) -> None:
+    if spec.channels not in (1, 3) or not 0 < spec.size <= MAX_SIZE:
+        raise ValueError(f"unsupported images of {spec.size} pixels and {spec.channels} channels")
+    if not len(spec.mean) == len(spec.std) == spec.channels or not all(0 < value < 1e3 for value in spec.std):
+        raise ValueError("its mean and standard deviation do not match its images")
+    if not re.fullmatch(r"[a-z0-9+]+", spec.method):  # in particular not FILE.py:Class, which would run code
+        raise ValueError("its method is not part of this package")
+
+
+def _check_image_bytes(stored: Mapping[int, _StoredState], spec: ModelSpec) -> None:
+    num_images = sum(len(entry.exemplars.images) + len(entry.held_out.images) for entry in stored.values())
+    if num_images * spec.channels * spec.size**2 > MAX_BYTES:
+        raise ValueError(f"its decoded images would take more than {MAX_BYTES:,} bytes")
+
+
+def _read_state(archive: zipfile.ZipFile, number: int, entry: _StoredState, spec: ModelSpec) -> ModelState:
+    content = archive.read(_weights_entry(number))
+    if hashlib.sha256(content).hexdigest() != entry.weights_sha256:
         raise ValueError("the weights do not match their digest")
-    weights, num_classes = safetensors.torch.load(content), len(about.classes)
-    rows = sum(len(value) for name, value in weights.items() if name.startswith("head.") and value.ndim)
-    if sum(about.growth) != num_classes or num_classes > rows:
-        raise ValueError("the number of classes does not fit the network")
-    if not any(about.classes):
-        raise ValueError("it knows no class")
-    if about.calibration.temperature <= 0 or not all(map(math.isfinite, astuple(about.calibration))):
-        raise ValueError("its calibration is none")
+    weights = safetensors.torch.load(content)
+    _check_state(entry, weights)
+    num_classes = len(entry.classes)
     return ModelState(
         weights=weights,
-        growth=about.growth,
-        classes=about.classes,
-        exemplars=_images(file, about.exemplars, spec, num_classes),
-        held_out=_images(file, about.held_out, spec, num_classes),
-        reading=about.reading,
-        calibration=about.calibration,
-        trained=about.trained,
+        growth=entry.growth,
+        classes=entry.classes,
+        exemplars=_read_images(archive, entry.exemplars, spec, num_classes),
+        held_out=_read_images(archive, entry.held_out, spec, num_classes),
+        reading=entry.reading,
+        calibration=entry.calibration,
+        trained=entry.trained,
     )
 
 
-def _images(file: zipfile.ZipFile, about: _StoredImages, spec: ModelSpec, num_classes: int) -> Samples:
-    shape = (spec.channels, spec.size, spec.size)
-    labels = torch.tensor(about.labels, dtype=torch.int64)
-    if len(labels) != len(about.images):
-        raise ValueError("there are not as many exemplars as labels")
+def _check_state(entry: _StoredState, weights: Mapping[str, Tensor]) -> None:
+    num_classes = len(entry.classes)
+    num_rows = sum(len(value) for name, value in weights.items() if name.startswith("head.") and value.ndim)
+    if sum(entry.growth) != num_classes or num_classes > num_rows:
+        raise ValueError("the number of classes does not match the network")
+    if not any(entry.classes):
+        raise ValueError("it has no classes")
+    if entry.calibration.temperature <= 0 or not all(map(math.isfinite, astuple(entry.calibration))):
+        raise ValueError("its calibration is invalid")
+
+
+def _read_images(archive: zipfile.ZipFile, stored: _StoredImages, spec: ModelSpec, num_classes: int) -> Samples:
+    labels = torch.tensor(stored.labels, dtype=torch.int64)
+    if len(labels) != len(stored.images):
+        raise ValueError("the numbers of images and labels differ")
     if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
-        raise ValueError("an exemplar has no class")
-    images = torch.empty(len(labels), *shape, dtype=torch.uint8)
-    for place, name in enumerate(about.images):
-        with Image.open(io.BytesIO(file.read(f"images/{name}.png")), formats=["PNG"]) as image:
-            if image.size != shape[1:] or image.mode != ("L" if spec.channels == 1 else "RGB"):
-                raise ValueError(f"image {name} has another shape")
-            pixels = np.array(image)
-        images[place] = torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
-        if hashlib.sha256(images[place].numpy().tobytes()).hexdigest() != name:
-            raise ValueError(f"image {name} does not match its digest")
+        raise ValueError("an image is labelled with a class that does not exist")
+    images = torch.empty(len(labels), spec.channels, spec.size, spec.size, dtype=torch.uint8)
+    for index, digest in enumerate(stored.images):
+        images[index] = _read_image(archive.read(_image_entry(digest)), digest, spec)
     return Samples(images, labels)
+
+
+def _read_image(content: bytes, digest: str, spec: ModelSpec) -> Tensor:
+    with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
+        if image.size != (spec.size, spec.size) or image.mode != ("L" if spec.channels == 1 else "RGB"):
+            raise ValueError(f"image {digest} has an unexpected shape")
+        pixels = np.array(image)
+    tensor = torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
+    if _pixel_digest(tensor) != digest:
+        raise ValueError(f"image {digest} does not match its digest")
+    return tensor
+
+
+def _pixel_digest(image: Tensor) -> str:
+    return hashlib.sha256(image.numpy().tobytes()).hexdigest()
+
+
+def _weights_entry(number: int) -> str:
+    return f"weights/{number}.safetensors"
+
+
+def _image_entry(digest: str) -> str:
+    return f"images/{digest}.png"

@@ -1,43 +1,188 @@
-"""New images for a model."""
+"""Intake of images: which of them are new classes, more of known ones, held out, duplicates or mislabelled."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from upcl.core.errors import UserError
+from upcl.core.types import Samples
+
+from .bundle import ModelState
 
 
 class NothingNewError(UserError):
-    """All images that were given are known."""
+    """The model already has every image that it was given."""
 
 
 @dataclass(frozen=True, eq=False)
 class NewImages:
-    """uint8 images (N x C x size x size) to learn from and images that are held out, with a name for each."""
+    """Images offered to a model: uint8 (N x C x size x size), with the name of the class of each.
+
+    Args:
+        train: images to learn from.
+        train_names: their classes.
+        held_out: images to hold out for evaluation.
+        held_out_names: their classes.
+    """
 
     train: Tensor
     train_names: Sequence[str]
-    held: Tensor
-    held_names: Sequence[str]
+    held_out: Tensor
+    held_out_names: Sequence[str]
 
 
-def conflicting_labels(lot: NewImages, known: dict[str, str]) -> Iterator[str]:
-    """Images that the model has under the name of another class."""
-    every = zip((*lot.train_names, *lot.held_names), (*lot.train, *lot.held), strict=True)
-    pairs = Counter((name, known.get(image_digest(image), name)) for name, image in every)
-    for (name, other), num in pairs.items():
-        if name != other:
-            yield (
-                f"{num} images of {name} were left out, as the model knows them as {other}: to correct that, "
-                f"`upcl rollback`, or `upcl forget --class '{other}'` and learn both"
-            )
+@dataclass(frozen=True, eq=False)
+class Intake:
+    """Offered images, sorted; images that the model already has are left out.
+
+    Attributes:
+        classes: names of all classes by label: the known ones (None for a removed class), then the new ones.
+        num_old: number of labels that existed before.
+        train: images of new classes.
+        extra: additional images of known classes.
+        held_out: images for evaluation, of new and known classes.
+        trained: digests of all images that the model will have learned from, by class.
+        notes: remarks on images that were left out because the model knows them under another name.
+    """
+
+    classes: tuple[str | None, ...]
+    num_old: int
+    train: Samples
+    extra: Samples
+    held_out: Samples
+    trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """Names of the new classes."""
+        return tuple(str(name) for name in self.classes[self.num_old :])
+
+    @property
+    def num_new(self) -> int:
+        """Number of new classes."""
+        return len(self.classes) - self.num_old
+
+    @property
+    def extra_counts(self) -> dict[str, int]:
+        """Number of additional images by name of a known class."""
+        counts = self.extra.counts(len(self.classes)).tolist()
+        return {str(self.classes[label]): num for label, num in enumerate(counts) if num}
+
+
+def sort_images(images: NewImages, before: ModelState | None) -> Intake:
+    """Sort offered images into new classes, additional images of known classes, and held-out images.
+
+    An image that the model learned from, stores or holds out is recognised by its pixels and left out, whatever its
+    name is now. So no image is learned twice, and none is both learned from and held out.
+
+    Args:
+        images: the offered images.
+        before: the state of the model, or None for a new model.
+
+    Raises:
+        NothingNewError: if no image to learn from is left.
+
+    Example:
+        >>> pixels = torch.arange(3 * 64, dtype=torch.uint8).view(3, 1, 8, 8)
+        >>> intake = sort_images(NewImages(pixels, ["cat", "dog", "cat"], pixels[:1], ["cat"]), before=None)
+        >>> intake.added, len(intake.train), len(intake.held_out)
+        (('cat', 'dog'), 3, 0)
+    """
+    known = _known_digests(before)
+    old = before.classes if before else ()
+    offered = _Digested(images.train, images.train_names), _Digested(images.held_out, images.held_out_names)
+    notes = tuple(_label_conflicts(offered, known))
+    train = offered[0].without(known)
+    classes = (*old, *sorted(set(train.names).difference(old)))
+    labels = {name: label for label, name in enumerate(classes) if name is not None}
+    learned = train.samples(labels)
+    if not len(learned):
+        reason = "nothing to learn: the model already has every one of these images"
+        raise NothingNewError("; ".join([reason, *notes]))
+    return Intake(
+        classes=classes,
+        num_old=len(old),
+        train=learned[learned.labels >= len(old)],
+        extra=learned[learned.labels < len(old)],
+        held_out=offered[1].without({*known, *train.digests}).samples(labels),
+        trained=_merge_digests(before.trained if before else {}, train, labels),
+        notes=notes,
+    )
 
 
 def image_digest(image: Tensor) -> str:
-    """Short: it tells the images of one model apart, and is no secret."""
+    """Short digest of an image's pixels, to recognise it within one model.
+
+    Args:
+        image: a uint8 image.
+
+    Example:
+        >>> image_digest(torch.zeros(1, 8, 8, dtype=torch.uint8))
+        'f5a5fd42d16a2030'
+    """
     return hashlib.sha256(image.numpy().tobytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class _Digested:
+    """Images with names and digests; digests are computed once."""
+
+    images: Tensor
+    names: Sequence[str]
+    digests: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.digests) != len(self.images):
+            object.__setattr__(self, "digests", [image_digest(image) for image in self.images])
+
+    def without(self, known: Collection[str]) -> _Digested:
+        return self._select([index for index, digest in enumerate(self.digests) if digest not in known])
+
+    def samples(self, labels: Mapping[str, int]) -> Samples:
+        """The images of the classes in `labels`."""
+        chosen = self._select([index for index, name in enumerate(self.names) if name in labels])
+        return Samples(chosen.images, torch.tensor([labels[name] for name in chosen.names], dtype=torch.int64))
+
+    def _select(self, indices: Sequence[int]) -> _Digested:
+        index = torch.tensor(indices, dtype=torch.int64)
+        return _Digested(self.images[index], [self.names[k] for k in indices], [self.digests[k] for k in indices])
+
+
+def _known_digests(state: ModelState | None) -> dict[str, str]:
+    """Names of classes by digest of every image that the model learned from, stores or holds out."""
+    if state is None:
+        return {}
+    known = {digest: name for name, digests in state.trained.items() for digest in digests}
+    for part in (state.exemplars, state.held_out):
+        for image, label in zip(part.inputs, part.labels.tolist(), strict=True):
+            known[image_digest(image)] = str(state.classes[label])
+    return known
+
+
+def _label_conflicts(offered: Iterable[_Digested], known: Mapping[str, str]) -> Iterator[str]:
+    """One remark per pair of names under which images are offered and known."""
+    digests = ((name, digest) for part in offered for name, digest in zip(part.names, part.digests, strict=True))
+    pairs = Counter((name, known.get(digest, name)) for name, digest in digests)
+    for (name, other), num in pairs.items():
+        if name != other:
+            yield (
+                f"{num} images of {name} were left out because the model knows them as {other}: to correct that, "
+                f"use `upcl rollback`, or `upcl forget --class '{other}'` and learn both classes"
+            )
+
+
+def _merge_digests(
+    before: Mapping[str, tuple[str, ...]], train: _Digested, labels: Mapping[str, int]
+) -> dict[str, tuple[str, ...]]:
+    merged = {**before}
+    for name in labels:
+        added = tuple(digest for digest, other in zip(train.digests, train.names, strict=True) if other == name)
+        merged[name] = (*before.get(name, ()), *added)
+    return merged

@@ -1,9 +1,10 @@
-"""A model that keeps growing: learn folders of images, add classes later, name what is in a picture."""
+"""The growing model: learn folders of images, add classes later, predict what is in a picture."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,225 +12,277 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.files import exclusive_lock
 from upcl.core.seeding import preserve_rng_state
-from upcl.data.io.images import decode_now
-from upcl.data.io.scan import ImageFile, printable_path, scan_folder
-from upcl.data.loaders.folder import hold_out
+from upcl.core.splits import hold_out
+from upcl.data.io.decoding import decode_images
+from upcl.data.io.listing import ImageFile
+from upcl.data.io.paths import printable_path
+from upcl.data.io.scan import scan_folder
 from upcl.methods import Method
 from upcl.training.environment import select_device
 
-from .bundle import Bundle, HistoryEntry, ModelState
-from .evaluation import evaluate_held_out
+from .bundle import Bundle, ModelState
 from .file import ModelFileError, load, save
+from .forgetting import forget_class
 from .intake import NewImages
-from .predictor import Prediction, Predictor
-from .spec import LARGEST_OWN, LearnOptions, copy_weights, is_weights_file, make_method, restore
-from .update import EpochCallback, ModelUpdate, now
+from .predictor import Predictor
+from .spec import LearnOptions, choose_image_shape, make_method, restore_state
+from .update import EpochCallback, apply_update, plan_update
 
-HELD_OUT = 20  # percent of each class's images
-PRETRAINED_SIZE = 224  # pixels that pretrained networks are used to
+HELD_OUT_FRACTION = 0.2  # of each class's images
 
 
 class Learner:
-    """A model in a file.
+    """A growing model in a file.
 
-    >>> Learner("birds.upcl").learn("photos").predict(["one.jpg"])  # doctest: +SKIP
-    array(['robin'], dtype='<U5')
+    Args:
+        path: the `.upcl` file; it is created by the first call of `learn`.
+        device: `auto`, `cpu`, `cuda`, `cuda:1` or `mps`.
+
+    Attributes:
+        bundle: the model as it was last read or written; None before anything is learned.
+        notes: remarks on the last folder: unreadable files, duplicates, images known under another name.
+
+    Example:
+        >>> import tempfile
+        >>> from PIL import Image
+        >>> folder, noise = Path(tempfile.mkdtemp()), np.random.default_rng(0)
+        >>> for name in ("cat", "dog"):
+        ...     (folder / "photos" / name).mkdir(parents=True)
+        ...     for k in range(4):
+        ...         image = Image.fromarray(noise.integers(0, 256, (8, 8), dtype=np.uint8))
+        ...         image.save(folder / "photos" / name / f"{k}.png")
+        >>> learner = Learner(folder / "pets.upcl").learn(folder / "photos", epochs=1, backbone="small")
+        >>> learner.classes
+        ['cat', 'dog']
+        >>> learner.predict([folder / "photos" / "cat" / "0.png"]).shape
+        (1,)
+        >>> learner.forget("dog").classes
+        ['cat']
     """
 
     def __init__(self, path: str | Path, *, device: str = "auto") -> None:
         self.path, self.device = Path(path), select_device(device)
         self.bundle: Bundle | None = load(self.path) if self.path.exists() else None
-        self.notes: list[str] = []  # on the last folder
-        self._reader: Predictor | None = None
-        self._stamp = _stamp(self.path)
+        self.notes: list[str] = []
+        self._predictor: Predictor | None = None
+        self._file_version = _file_version(self.path)
 
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Alone with the file, as it is now, whoever wrote it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        busy = f"{self.path} is being changed by another process; wait until it has finished"
-        with exclusive_lock(self.path.with_name(f".{self.path.name}.lock"), busy=busy):
-            if self._stamp != _stamp(self.path):
-                self.bundle, self._reader = load(self.path) if self.path.exists() else None, None
-            try:
-                yield
-            finally:
-                self._stamp = _stamp(self.path)
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_predictor": None}  # rebuilt on first use; it holds a lock
 
     @property
     def classes(self) -> list[str]:
-        """The names that it knows, in the order they were learned."""
-        return [name for name in self.bundle.state.classes if name is not None] if self.bundle else []
+        """Names of the known classes, in the order in which they were learned."""
+        return self.bundle.state.class_names if self.bundle else []
 
     def require_bundle(self) -> Bundle:
+        """Return the model.
+
+        Raises:
+            UserError: if nothing has been learned yet; it suggests a file with a similar name, if there is one.
+        """
         if self.bundle is None:
-            beside = sorted(path.name for path in self.path.parent.glob("*.upcl"))
-            near = difflib.get_close_matches(self.path.name, beside, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"`upcl learn FOLDER --model {self.path}` makes it"
-            raise UserError(f"there is no model {self.path}: {hint}")
+            others = sorted(path.name for path in self.path.parent.glob("*.upcl"))
+            similar = difflib.get_close_matches(self.path.name, others, n=1)
+            create = f"create it with `upcl learn FOLDER --model {self.path}`"
+            raise UserError(f"there is no model {self.path}: {f'did you mean {similar[0]}?' if similar else create}")
         return self.bundle
 
     # learning
 
     def learn(
-        self, folder: str | Path, asked: LearnOptions | None = None, watch: EpochCallback | None = None, **wishes: Any
+        self,
+        folder: str | Path,
+        options: LearnOptions | None = None,
+        on_epoch: EpochCallback | None = None,
+        **changes: Any,
     ) -> Learner:
-        """Learn the classes of a folder, new ones and more of old ones, and rewrite the file when all of it is done.
+        """Learn the images of a folder: new classes, and more images of known ones.
 
-        Wishes are fields of `LearnOptions`: `learn("birds", epochs=10, memory="50/class")`.
+        The file is replaced when everything is done. An interrupted update resumes when the same call is repeated.
+
+        Args:
+            folder: its sub-folders are the classes; or `train` and `test` folders of such sub-folders.
+            options: options of the update.
+            on_epoch: called after every epoch with an `EpochResult`.
+            changes: fields of `LearnOptions` to change, as in `learn("birds", epochs=10, memory="50/class")`.
+
+        Returns:
+            The learner itself, so that calls can be chained.
+
+        Raises:
+            UserError: if no image can be learned from, an option is wrong, or known classes lose too much accuracy.
         """
-        asked = dataclasses.replace(asked or LearnOptions(), **wishes)
-        health, good = scan_folder(Path(folder))
-        self.notes = list(health.notes())
-        train_files, held_files = _split(good)
-        if not train_files:
-            path, reason = health.broken[0] if health.broken else (printable_path(folder), "it has none to learn from")
-            raise UserError(f"no image to learn from in {printable_path(folder)} can be read, such as {path}: {reason}")
-        if strange := sorted({f.label for f in held_files} - {f.label for f in train_files} - set(self.classes)):
-            self.notes.append(f"classes of the test part without images to learn from were left out: {strange[0]}, ...")
-        with self._changing():
-            size, channels = self._shape(asked, good)
-            train, held = (
-                decode_now([file.path for file in files], size, channels, Path(folder).name)
-                for files in (train_files, held_files)
-            )
-            names = [file.label for file in train_files], [file.label for file in held_files]
-            return self._grow(NewImages(train, names[0], held, names[1]), asked, watch)
+        options = dataclasses.replace(options or LearnOptions(), **changes)
+        report, files = scan_folder(Path(folder))
+        self.notes = list(report.notes())
+        train, held_out = _split(files)
+        if not train:
+            first = "" if not report.broken else f"; first error: {report.broken[0][0]}: {report.broken[0][1]}"
+            raise UserError(f"{printable_path(folder)} contains no readable image to learn from{first}")
+        self._note_untrained_classes(train, held_out)
+        with self._exclusive():
+            size, channels = choose_image_shape(options, files, self.bundle.spec if self.bundle else None, self.path)
+            decoded = [
+                decode_images([file.path for file in part], size, channels, Path(folder).name)
+                for part in (train, held_out)
+            ]
+            names = [[file.label for file in part] for part in (train, held_out)]
+            return self._update(NewImages(decoded[0], names[0], decoded[1], names[1]), options, on_epoch)
 
-    def learn_images(self, lot: NewImages, asked: LearnOptions) -> Learner:
-        """The same with images in memory."""
-        with self._changing():
-            return self._grow(lot, asked, None)
+    def learn_images(
+        self, images: NewImages, options: LearnOptions | None = None, on_epoch: EpochCallback | None = None
+    ) -> Learner:
+        """Learn images in memory, as `learn` does from a folder.
 
-    def _grow(self, lot: NewImages, asked: LearnOptions, watch: EpochCallback | None) -> Learner:
+        Args:
+            images: images to learn from and to hold out; all updates of a model need images of the same size.
+            options: options of the update.
+            on_epoch: called after every epoch with an `EpochResult`.
+        """
+        with self._exclusive():
+            return self._update(images, options or LearnOptions(), on_epoch)
+
+    def _update(self, images: NewImages, options: LearnOptions, on_epoch: EpochCallback | None) -> Learner:
         with preserve_rng_state():
-            growth = ModelUpdate(self.path, self.bundle, lot, asked, self.device)
-            self.notes += growth.notes
-            self.bundle = growth.learn(watch)
-        self._reader = None
-        save(self.bundle, self.path)
-        shutil.rmtree(growth.work, ignore_errors=True)
+            plan = plan_update(self.path, self.bundle, images, options, self.device)
+            self.notes += plan.intake.notes
+            bundle = apply_update(plan, on_epoch)
+        self._replace(bundle)
+        shutil.rmtree(plan.work_folder, ignore_errors=True)
         return self
 
-    def _shape(self, asked: LearnOptions, good: Sequence[ImageFile]) -> tuple[int, int]:
-        if self.bundle:
-            if asked.size not in (None, self.bundle.spec.size):
-                raise UserError(f"{self.path} was made with images of {self.bundle.spec.size} pixels; leave --size out")
-            return self.bundle.spec.size, self.bundle.spec.channels
-        sizes = {(file.width, file.height) for file in good}
-        own = next(iter(sizes)) if len(sizes) == 1 else (0, 1)
-        size = own[0] if own[0] == own[1] and own[0] <= LARGEST_OWN else LARGEST_OWN
-        if is_weights_file(asked.backbone):
-            return asked.size or PRETRAINED_SIZE, 3
-        return asked.size or size, 1 if all(file.grey for file in good) else 3
+    def _note_untrained_classes(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> None:
+        known = {file.label for file in train}.union(self.classes)
+        if ignored := sorted({file.label for file in held_out} - known):
+            self.notes.append(f"ignored: classes of the test folder without training images: {', '.join(ignored[:5])}")
 
-    # looking
+    # predicting
 
     @property
-    def reader(self) -> Predictor:
-        """The model with its weights in, ready to be asked."""
-        if self._reader is None:
-            state = self.require_bundle().state
-            self._reader = Predictor(self.restored(state), state)
-        return self._reader
+    def predictor(self) -> Predictor:
+        """The model with its weights loaded, ready to predict; built on first use after each change."""
+        if self._predictor is None:
+            bundle = self.require_bundle()
+            self._predictor = Predictor(self._restore(bundle.state), bundle.spec, bundle.state)
+        return self._predictor
 
-    def restored(self, state: ModelState) -> Method[Any]:
-        """The method as a state of this model has it."""
+    def predict(self, images: str | Path | Sequence[str | Path]) -> np.ndarray:
+        """Predict the class of image files.
+
+        Args:
+            images: one path or several.
+
+        Returns:
+            A name for each file; "none of these" for images that resemble nothing learned.
+
+        Raises:
+            UserError: if a file cannot be read. `Predictor.predict_files` reports errors per image instead.
+        """
+        paths = [Path(path) for path in ([images] if isinstance(images, str | Path) else images)]
+        results = self.predictor.predict_files(paths, top=1, num_workers=os.cpu_count() or 1)
+        names = []
+        for path, result in zip(paths, results, strict=True):
+            if result.prediction is None:
+                raise UserError(f"{printable_path(path)} cannot be read: {result.error}")
+            names.append(result.prediction.name)
+        return np.array(names)
+
+    def _restore(self, state: ModelState) -> Method[Any]:
+        """The method with the weights and exemplars of a state."""
         try:
             with preserve_rng_state():
                 method = make_method(self.require_bundle().spec, len(state.classes), self.device)
-                restore(method, state)
+                restore_state(method, state)
         except (RuntimeError, KeyError, TypeError, ValueError, UserError) as error:
-            raise ModelFileError(f"{self.path} is damaged, its weights do not fit its network: {error}") from None
+            raise ModelFileError(f"{self.path} is damaged: its weights do not fit its network: {error}") from None
         return method
-
-    def answers(self, images: Tensor, top: int = 5) -> list[Prediction]:
-        """What uint8 images (N x C x size x size) show."""
-        return self.reader.answers(self.reader.look(images), top) if len(images) else []
-
-    def predict(self, images: str | Path | Sequence[str | Path]) -> np.ndarray:
-        """A name for each image file; `none of these` for what is unlike anything learned."""
-        spec = self.require_bundle().spec
-        paths = [images] if isinstance(images, str | Path) else images
-        decoded = decode_now([Path(path) for path in paths], spec.size, spec.channels, "images")
-        return np.array([answer.name for answer in self.answers(decoded)])
 
     # changing
 
     def rollback(self, step: int) -> Learner:
-        """Return to the state after an earlier step; what came later is gone from the file."""
-        with self._changing():
+        """Return to the state after an earlier step; later steps are removed from the file.
+
+        Args:
+            step: number of the step, as `upcl history` lists it. The ten most recent steps are stored.
+
+        Raises:
+            UserError: if the step is not stored.
+        """
+        with self._exclusive():
             bundle = self.require_bundle()
             if step not in bundle.states:
-                kept = ", ".join(map(str, sorted(bundle.states)))
-                raise UserError(f"step {step} is not kept in {self.path}: choose from {kept}")
-            self.bundle, self._reader = bundle.rolled_back(step), None
-            save(self.bundle, self.path)
+                stored = ", ".join(map(str, sorted(bundle.states)))
+                raise UserError(f"step {step} is not stored in {self.path}: choose from {stored}")
+            self._replace(bundle.rolled_back(step))
         return self
 
     def forget(self, name: str) -> Learner:
-        """Remove a class, its exemplars and statistics, and every earlier state, which would still have them."""
-        with self._changing():
-            self._forget(name)
+        """Remove a class with its images and statistics, and every earlier state, since those still have them.
+
+        Args:
+            name: name of the class.
+
+        Raises:
+            UserError: if the class is unknown or the only one.
+        """
+        with self._exclusive():
+            bundle = self.require_bundle()
+            if name not in self.classes:
+                raise unknown_choice(f"class of {self.path.name}", name, self.classes)
+            if len(self.classes) == 1:
+                raise UserError(f"'{name}' is the only class: remove the file instead")
+            self._replace(forget_class(bundle, name, self._restore(bundle.state)))
         return self
 
-    def _forget(self, name: str) -> None:
-        bundle, state = self.require_bundle(), self.require_bundle().state
-        if name not in self.classes:
-            raise unknown_choice(f"class of {self.path.name}", name, self.classes)
-        if len(self.classes) == 1:
-            raise UserError(f"'{name}' is the only class: remove the file instead")
-        label = state.classes.index(name)
-        kept = dataclasses.replace(
-            state,
-            classes=tuple(None if each == name else each for each in state.classes),
-            exemplars=state.exemplars[state.exemplars.labels != label],
-            held_out=state.held_out[state.held_out.labels != label],
-            trained={key: value for key, value in state.trained.items() if key != name},
-        )
-        history = tuple(_unnamed(step, name) for step in bundle.history)
-        method = self.restored(kept)
-        method.net.head.forget(label)
-        kept = dataclasses.replace(kept, weights=copy_weights(method))
-        found = evaluate_held_out(method, kept)
-        kept = dataclasses.replace(kept, reading=found.reading, calibration=found.calibration)
-        step = HistoryEntry(when=now(), accuracy=found.accuracy, by_class=found.by_class, note="a class was removed")
-        self.bundle = Bundle(bundle.spec, (*history, step), {len(history): kept})
-        self._reader = None
-        save(self.bundle, self.path)
+    # the file
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """Hold the lock next to the file, and start from the file as it is now."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        busy = f"{self.path} is being changed by another process; try again when it has finished"
+        with exclusive_lock(self.path.with_name(f".{self.path.name}.lock"), busy=busy):
+            if self._file_version != _file_version(self.path):
+                self.bundle, self._predictor = load(self.path) if self.path.exists() else None, None
+            try:
+                yield
+            finally:
+                self._file_version = _file_version(self.path)
+
+    def _replace(self, bundle: Bundle) -> None:
+        self.bundle, self._predictor = bundle, None
+        save(bundle, self.path)
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Tells one version of a file from another."""
+def _file_version(path: Path) -> tuple[int, int, int] | None:
+    """Changes whenever the file is replaced."""
     try:
-        about = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return about.st_ino, about.st_size, about.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _unnamed(step: HistoryEntry, name: str) -> HistoryEntry:
-    hidden = "(removed)"
-    return dataclasses.replace(
-        step,
-        added=tuple(hidden if each == name else each for each in step.added),
-        extra={key: value for key, value in step.extra.items() if key != name},
-        by_class={key: value for key, value in step.by_class.items() if key != name},
-    )
+def _split(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Images to learn from and to hold out: those of a test folder, or a part of each class.
 
-
-def _split(good: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-    """Images to learn from and images held out: those of a test folder, or a share of each class."""
-    tested = [file for file in good if file.part == "test"]
-    train = [file for file in good if file.part == "train"]
+    Copies of one image stay together. A class with a single distinct image has none to hold out.
+    """
+    tested = [file for file in files if file.split == "test"]
+    train = [file for file in files if file.split == "train"]
     if tested:
         return train, tested
-    distinct = {label: len({f.pixels for f in train if f.label == label}) for label in {f.label for f in train}}
-    alone = [file for file in train if distinct[file.label] == 1]  # too few to hold one out
-    kept, held = hold_out([file for file in train if distinct[file.label] > 1], HELD_OUT, 0)
-    return [*kept, *alone], held
+    distinct: dict[str, set[str]] = {}
+    for file in train:
+        distinct.setdefault(file.label, set()).add(file.digest)
+    single = [file for file in train if len(distinct[file.label]) == 1]
+    divided = sorted((file for file in train if len(distinct[file.label]) > 1), key=lambda file: file.label)
+    labels, digests = [file.label for file in divided], [file.digest for file in divided]
+    mask = hold_out(labels, HELD_OUT_FRACTION, seed=0, groups=digests, min_per_class=1)
+    learned = [file for file, held in zip(divided, mask, strict=True) if not held]
+    return [*learned, *single], [file for file, held in zip(divided, mask, strict=True) if held]

@@ -1,27 +1,40 @@
-"""A model asked about images: scores, how familiar they look, and names people can act on."""
+"""Predictions: the one path from an image to class names with confidence, for `predict`, `serve` and scikit-learn."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from upcl.core.memory import class_means
 from upcl.core.types import Samples
+from upcl.data.io.images import BrokenImageError
 from upcl.methods import Method
 
-from .bundle import ModelState
-from .calibration import confidence
+from .bundle import ModelSpec, ModelState
+from .scoring import Scoring
+from .sources import ImageSource, decode_image
 
 NONE_OF_THESE = "none of these"
+BATCH_SIZE = 64
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an image shows: names with confidence, the likeliest first, and whether it is like anything learned."""
+    """What one image shows.
+
+    Attributes:
+        names: names of classes, the most likely first.
+        confidence: their calibrated probabilities.
+        familiarity: the largest cosine between the image and the mean of a class's exemplars.
+        known: whether the image resembles anything learned, that is, its familiarity reaches the threshold.
+    """
 
     names: tuple[str, ...]
     confidence: tuple[float, ...]
@@ -30,61 +43,168 @@ class Prediction:
 
     @property
     def name(self) -> str:
+        """The most likely class, or "none of these" for an image that resembles nothing learned."""
         return self.names[0] if self.known else NONE_OF_THESE
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Images through a model's eyes.
+    """Predictions for N images, over the C labels of a model.
 
-    `scores` by reading (N x C) are -inf for forgotten classes; `familiarity` (N) is the largest cosine to a class's
-    mean exemplar; `unit` are the features (N x d), of length one.
+    Attributes:
+        features: features of unit length (N x d).
+        scores: scores by reading, `head` and `nme` (N x C); -inf for removed classes.
+        confidence: calibrated probabilities (N x C); 0 for removed classes.
+        familiarity: the largest cosine to a class mean (N).
+        known: whether an image resembles anything learned (N).
+        classes: names of the classes by label; None for a removed class.
     """
 
-    unit: Tensor
+    features: Tensor
     scores: dict[str, Tensor]
+    confidence: Tensor
     familiarity: Tensor
+    known: Tensor
+    classes: tuple[str | None, ...]
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def top(self, k: int = 5) -> list[Prediction]:
+        """Return the `k` most likely classes of each image, or all classes if there are fewer.
+
+        Args:
+            k: the number of classes.
+        """
+        num_present = sum(name is not None for name in self.classes)
+        values, labels = self.confidence.topk(min(k, num_present), 1)
+        rows = zip(labels.tolist(), values.tolist(), self.familiarity.tolist(), self.known.tolist(), strict=True)
+        return [
+            Prediction(tuple(str(self.classes[label]) for label in row), tuple(sure), familiarity, known)
+            for row, sure, familiarity, known in rows
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePrediction:
+    """The prediction for one image source, or the reason why it could not be decoded.
+
+    Attributes:
+        source: the image as it was given.
+        prediction: what it shows; None if it could not be decoded.
+        features: its features of unit length (d), for `Predictor.nearest_exemplars`.
+        error: why it could not be decoded.
+    """
+
+    source: ImageSource
+    prediction: Prediction | None = None
+    features: Tensor | None = None
+    error: str = ""
 
 
 class Predictor:
-    """A model ready to be asked: its method with the weights in, and where its exemplars lie."""
+    """A model ready to predict. Several threads may share it: one forward pass runs at a time.
+
+    Args:
+        method: the method with the weights of the state.
+        spec: what the model was created with: the size and the channels of its images.
+        state: classes, exemplars, reading and calibration.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+        >>> classifier = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 4)
+        >>> predictor = classifier.learner_.predictor
+        >>> predictions = predictor.predict(torch.from_numpy(images[:, None]))
+        >>> predictions.confidence.shape, sorted(predictions.top(2)[0].names)
+        (torch.Size([8, 2]), ['cat', 'dog'])
+        >>> [result.error for result in predictor.predict_files([images[0], b"not an image"])]
+        ['', 'is not an image that can be read']
+    """
 
     @torch.no_grad()
-    def __init__(self, method: Method[Any], state: ModelState) -> None:
-        self.method, self.state = method, state
-        device, labels = method.setting.device, state.exemplars.labels
+    def __init__(self, method: Method[Any], spec: ModelSpec, state: ModelState) -> None:
+        self.method, self.spec, self.state = method, spec, state
         features = method.extract(state.exemplars)
-        self.exemplars = F.normalize(features).cpu()
-        self.means = class_means(features, labels.to(device), len(state.classes))
-        self.gone = torch.tensor([name is None for name in state.classes], device=device)
-        self.missing = self.gone | (self.means.norm(dim=1) == 0)  # classes without exemplars
+        self.scoring = Scoring(method, state, features)
+        self.exemplar_features = F.normalize(features).cpu()
+        self._lock = threading.Lock()
 
     @torch.no_grad()
-    def look(self, images: Tensor) -> Predictions:
-        """At uint8 images (N x C x size x size)."""
-        features = self.method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))
-        unit = F.normalize(features)
-        cosines = (unit @ self.means.T).masked_fill(self.missing, -1.0)
-        scores = {"head": self.method.scores(features), "nme": cosines}
+    def predict(self, images: Tensor) -> Predictions:
+        """Predict from decoded images.
+
+        Args:
+            images: uint8 images (N x C x size x size).
+
+        Raises:
+            ValueError: if the images have another shape than the model's.
+        """
+        expected = (self.spec.channels, self.spec.size, self.spec.size)
+        if images.shape[1:] != expected:
+            raise ValueError(f"expected images of shape {expected}, got {tuple(images.shape[1:])}")
+        with self._lock:
+            features = self.method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))
+            scores = self.scoring(features)
+        familiarity = scores.familiarity.cpu()
         return Predictions(
-            unit=unit.cpu(),
-            scores={name: value.masked_fill(self.gone, -torch.inf).cpu() for name, value in scores.items()},
-            familiarity=cosines.max(1).values.cpu(),
+            features=F.normalize(features).cpu(),
+            scores={"head": scores.head.cpu(), "nme": scores.nme.cpu()},
+            confidence=scores.confidence.cpu(),
+            familiarity=familiarity,
+            known=familiarity.double() >= self.state.calibration.threshold,
+            classes=self.state.classes,
         )
 
-    def confidence(self, seen: Predictions) -> Tensor:
-        """Calibrated, by the reading that did better on held-out images (N x C)."""
-        return confidence(seen.scores[self.state.reading], self.state.calibration.temperature)
+    def predict_files(
+        self, sources: Iterable[ImageSource], *, top: int = 5, max_pixels: int | None = None, num_workers: int = 1
+    ) -> Iterator[ImagePrediction]:
+        """Decode images and predict in batches; an image that cannot be decoded does not stop the others.
 
-    def answers(self, seen: Predictions, top: int) -> list[Prediction]:
-        classes, calibration = self.state.classes, self.state.calibration
-        values, places = self.confidence(seen).topk(min(top, int((~self.gone).sum())), 1)
-        return [
-            Prediction(
-                names=tuple(str(classes[k]) for k in row.tolist()),
-                confidence=tuple(value.tolist()),
-                familiarity=float(near),
-                known=float(near) >= calibration.threshold,
-            )
-            for row, value, near in zip(places, values, seen.familiarity, strict=True)
-        ]
+        Args:
+            sources: files, contents of files, or arrays of pixels.
+            top: number of classes per image.
+            max_pixels: reject larger images; by default the limit of `upcl.data.io.images`.
+            num_workers: number of threads that decode.
+
+        Yields:
+            One result per source, in the given order.
+        """
+        waiting = iter(sources)
+        with ThreadPoolExecutor(num_workers) as pool:
+            while batch := list(islice(waiting, BATCH_SIZE)):
+                decoded = pool.map(lambda source: self._decode(source, max_pixels), batch)
+                yield from self._predict_batch(batch, list(decoded), top)
+
+    def _decode(self, source: ImageSource, max_pixels: int | None) -> Tensor | BrokenImageError:
+        try:
+            return decode_image(source, self.spec, max_pixels)
+        except BrokenImageError as error:
+            return error
+
+    def _predict_batch(
+        self, sources: Sequence[ImageSource], decoded: Sequence[Tensor | BrokenImageError], top: int
+    ) -> Iterator[ImagePrediction]:
+        images = [image for image in decoded if isinstance(image, Tensor)]
+        if images:
+            predictions = self.predict(torch.stack(images))
+            results = zip(predictions.top(top), predictions.features, strict=True)
+        for source, image in zip(sources, decoded, strict=True):
+            if isinstance(image, Tensor):
+                yield ImagePrediction(source, *next(results))
+            else:
+                yield ImagePrediction(source, error=str(image))
+
+    def nearest_exemplars(self, features: Tensor, k: int) -> list[tuple[int, float]]:
+        """Find the stored exemplars that resemble an image most.
+
+        Args:
+            features: features of unit length of one image (d).
+            k: the number of exemplars, if there are as many.
+
+        Returns:
+            Positions in `state.exemplars` with cosines, the largest first.
+        """
+        cosines, indices = (self.exemplar_features @ features).topk(min(k, len(self.exemplar_features)))
+        return list(zip(indices.tolist(), cosines.tolist(), strict=True))

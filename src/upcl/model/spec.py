@@ -1,8 +1,9 @@
-"""What a model is made with."""
+"""What a model is made with: options of the user, resolved into a `ModelSpec`, and the method that follows from it."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,28 +14,55 @@ from torch import Tensor
 from upcl.core.errors import UserError
 from upcl.core.memory import Budget
 from upcl.core.options import check_values, fields_of
-from upcl.core.recipes import RECIPES, Recipes, split_recipe_options
-from upcl.core.seeding import seed_all
+from upcl.core.recipes import RECIPES, Recipes, override_recipes, split_recipe_options
 from upcl.data import Transform
-from upcl.data.defaults import CROP_SCALE, IMAGENET_MEAN, IMAGENET_STD, default_normalisation
-from upcl.data.transforms import Flip, PadCrop, RandomResizedCrop
+from upcl.data.defaults import (
+    DEFAULT_MEMORY,
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    default_augmentations,
+    default_backbone,
+    default_channels,
+    default_image_size,
+    default_normalisation,
+)
+from upcl.data.io.listing import ImageFile
 from upcl.methods import Method, Setting
-from upcl.methods.registry import find_method, method_options
+from upcl.methods.registry import build_method, find_method, method_options
 from upcl.nets.pretrained import infer_backbone, read_weights
 
 from .bundle import Arrays, ModelSpec, ModelState
 
-EPOCHS = 30
-MEMORY = "20/class"
-PROJECTOR = 256  # dimensions, where the backbone stands still
-MAX_FORGETTING = 20.0  # points that old classes may lose in one step
-PRETRAINED_LR = 0.01  # gentler than from the beginning
-LARGEST_OWN = 64  # pixels that images are brought to where nothing else is said
+DEFAULT_METHOD = "upcl"
+DEFAULT_EPOCHS = 30
+DEFAULT_MAX_FORGETTING = 20.0  # percentage points
+FROZEN_PROJECTOR_DIM = 256  # of the projector that learns where the backbone is frozen
+PRETRAINED_LR = 0.01  # lower than for training from scratch
+PRETRAINED_SIZE = 224  # pixels: the size that pretrained networks expect
+WEIGHTS_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin")
 
 
 @dataclass(frozen=True)
 class LearnOptions:
-    """What can be said when a model is made or grows; None leaves it as it is, or to the defaults."""
+    """Options of `Learner.learn`. None means: as the model has it, or the default for a new model.
+
+    Args:
+        method: name of a method that `upcl methods` lists; by default `upcl`.
+        options: fields of the method, such as `{"tau": 0.1}`, or of the recipe, such as `{"recipe.lr": 0.02}`.
+        backbone: name of a network, or a file of pretrained ResNet-18, 34 or 50 weights; by default, chosen by the
+            size of the images.
+        memory: budget for exemplars stored in the file: `20/class`, `2000` or `50MB`.
+        size: height and width that images are resized to; by default their own, or 64 pixels.
+        frozen: freeze the backbone, so that only the layers after it learn.
+        epochs: passes over the images.
+        max_forgetting: reject the update if the accuracy on known classes drops by more than this many percentage
+            points on average; None accepts every update.
+        arrays: how arrays are interpreted, for `GrowingClassifier`.
+
+    Example:
+        >>> LearnOptions(method="icarl", epochs=10).memory is None
+        True
+    """
 
     method: str | None = None
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -42,103 +70,217 @@ class LearnOptions:
     memory: str | None = None
     size: int | None = None
     frozen: bool = False
-    epochs: int = EPOCHS
-    max_forgetting: float | None = MAX_FORGETTING
+    epochs: int = DEFAULT_EPOCHS
+    max_forgetting: float | None = DEFAULT_MAX_FORGETTING
     arrays: Arrays | None = None
 
 
 def is_weights_file(backbone: str | None) -> bool:
-    """Whether a backbone is asked for by a file of weights, not by its name."""
-    return backbone is not None and (
-        "/" in backbone or Path(backbone).suffix in (".safetensors", ".pt", ".pth", ".bin")
-    )
+    """Whether a backbone is given as a file of weights, rather than by name.
+
+    Args:
+        backbone: value of the option.
+
+    Example:
+        >>> is_weights_file("resnet18.pth"), is_weights_file("small"), is_weights_file(None)
+        (True, False, False)
+    """
+    return backbone is not None and ("/" in backbone or Path(backbone).suffix in WEIGHTS_SUFFIXES)
 
 
-def resolve_spec(asked: LearnOptions, train: Tensor, path: Path, made: ModelSpec | None) -> ModelSpec:
-    """What a model is made with: as asked, else by default; what was made already stays, but for memory and frozen."""
-    options = split_recipe_options(asked.options)["method"]
-    if asked.memory and not Budget.parse(asked.memory).capacity(1, train[0].numel()):
-        raise UserError(f"--memory {asked.memory} keeps no image, so old classes would be forgotten: say {MEMORY}")
-    if made:
-        method = find_package_method(made.method)
-        checked = check_values(method, options, f"option of {method.name}")
-        wanted = {**checked, "method": asked.method, "backbone": asked.backbone}
-        has = {**made.options, "method": made.method, "backbone": made.backbone}
-        for name, value in wanted.items():
-            if value is not None and value not in (has[name], made.pretrained):
-                raise UserError(f"{path} was made with {name} {has[name]}: that cannot change")
-        return dataclasses.replace(made, memory=asked.memory or made.memory, frozen=made.frozen or asked.frozen)
-    name = asked.method or "upcl"
-    method = find_package_method(name)
-    if asked.frozen and "projector" in fields_of(method):
-        options = {"projector": PROJECTOR, **options}  # else nothing but fixed prototypes would follow the backbone
-    options = method_options(name, method, options)
-    if method(**options).needs_num_classes:
+def choose_image_shape(
+    options: LearnOptions, files: Sequence[ImageFile], existing: ModelSpec | None, path: Path
+) -> tuple[int, int]:
+    """Choose the size and the number of channels of the images.
+
+    Args:
+        options: options of the user.
+        files: the readable images of the folder.
+        existing: the model's spec; None for a new model.
+        path: the model's file, for messages.
+
+    Returns:
+        Size in pixels, and channels.
+
+    Raises:
+        UserError: if the requested size differs from that of the existing model.
+    """
+    if existing:
+        if options.size not in (None, existing.size):
+            raise UserError(
+                f"{path} uses images of {existing.size} pixels, which cannot change; requested {options.size}"
+            )
+        return existing.size, existing.channels
+    if is_weights_file(options.backbone):
+        return options.size or PRETRAINED_SIZE, 3
+    return options.size or default_image_size(files), default_channels(files)
+
+
+def resolve_spec(options: LearnOptions, images: Tensor, existing: ModelSpec | None, path: Path) -> ModelSpec:
+    """Resolve the options of the user into a complete spec.
+
+    Args:
+        options: options of the user.
+        images: training images, uint8 (N x C x size x size).
+        existing: the model's spec; None for a new model.
+        path: the model's file, for messages.
+
+    Raises:
+        UserError: if an option is unknown, impossible, or contradicts the existing model.
+
+    Example:
+        >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+        >>> spec = resolve_spec(LearnOptions(method="icarl"), images, None, Path("model.upcl"))
+        >>> spec.method, spec.backbone, spec.memory, spec.size
+        ('icarl', 'medium', '20/class', 8)
+    """
+    if options.memory and not Budget.parse(options.memory).capacity(1, images[0].numel()):
         raise UserError(
-            f"{method.title} with these options must know the number of classes in advance, so it cannot grow from "
-            "folders: choose upcl, icarl, wa, ..."
+            f"--memory {options.memory} is too small for a single image, so known classes would be forgotten: "
+            f"try {DEFAULT_MEMORY}"
         )
-    mean, std = default_normalisation(train)
-    backbone = asked.backbone or ("medium" if train.shape[-1] <= LARGEST_OWN else "resnet18-7x7")
-    pretrained = ""
-    if is_weights_file(asked.backbone):
-        pretrained = str(asked.backbone)
-        backbone = infer_backbone(read_weights(Path(pretrained)), Path(pretrained))
-        mean, std = IMAGENET_MEAN, IMAGENET_STD  # what such weights were learned with
-    return ModelSpec(
-        method=name,
-        options=options,
-        backbone=backbone,
-        channels=train.shape[1],
-        size=train.shape[-1],
-        mean=mean,
-        std=std,
-        memory=asked.memory or MEMORY,
-        pretrained=pretrained,
-        frozen=asked.frozen,
-        arrays=asked.arrays,
+    return _updated_spec(options, existing, path) if existing else _new_spec(options, images)
+
+
+def _updated_spec(options: LearnOptions, existing: ModelSpec, path: Path) -> ModelSpec:
+    """The spec of an existing model: memory and frozen may change, anything else must agree."""
+    method_class = find_package_method(existing.method)
+    requested = check_values(
+        method_class, split_recipe_options(options.options)["method"], f"option of {method_class.name}"
+    )
+    requested |= {"method": options.method, "backbone": options.backbone}
+    stored = {**existing.options, "method": existing.method, "backbone": existing.backbone}
+    for name, value in requested.items():
+        if value is not None and value not in (stored[name], existing.pretrained):
+            raise UserError(
+                f"{path}: {name} cannot change after the model was created: stored {stored[name]}, requested {value}"
+            )
+    return dataclasses.replace(
+        existing, memory=options.memory or existing.memory, frozen=existing.frozen or options.frozen
     )
 
 
-def make_transform(spec: ModelSpec) -> Transform:
-    crop = PadCrop(max(1, spec.size // 8)) if spec.size <= 32 else RandomResizedCrop(spec.size, scale=CROP_SCALE)
-    return Transform(spec.mean, spec.std, (crop, Flip(0.5)))
+def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
+    name = options.method or DEFAULT_METHOD
+    _, channels, _, size = images.shape
+    spec = ModelSpec(
+        method=name,
+        options=_growing_method_options(name, options),
+        backbone=options.backbone or default_backbone(size),
+        channels=channels,
+        size=size,
+        mean=IMAGENET_MEAN,
+        std=IMAGENET_STD,
+        memory=options.memory or DEFAULT_MEMORY,
+        frozen=options.frozen,
+        arrays=options.arrays,
+    )
+    if is_weights_file(options.backbone):  # such weights were trained with ImageNet's mean and standard deviation
+        file = Path(str(options.backbone))
+        return dataclasses.replace(spec, backbone=infer_backbone(read_weights(file), file), pretrained=str(file))
+    mean, std = default_normalisation(images)
+    return dataclasses.replace(spec, mean=mean, std=std)
+
+
+def _growing_method_options(name: str, options: LearnOptions) -> dict[str, Any]:
+    """All fields of a method; methods that must know the number of classes in advance are refused."""
+    method_class = find_package_method(name)
+    given = split_recipe_options(options.options)["method"]
+    if options.frozen and "projector" in fields_of(method_class):
+        given = {"projector": FROZEN_PROJECTOR_DIM, **given}  # otherwise only fixed prototypes follow the backbone
+    values = method_options(name, method_class, given)
+    if method_class(**values).needs_num_classes:
+        raise UserError(
+            f"{method_class.title} with these options needs the number of classes in advance, so a model cannot grow "
+            "with it: choose another method, such as upcl, icarl or wa"
+        )
+    return values
+
+
+def resolve_recipes(options: LearnOptions, spec: ModelSpec) -> Recipes:
+    """Resolve how the model is trained: the `quick` recipe with the epochs and recipe fields of the user.
+
+    Args:
+        options: options of the user.
+        spec: the resolved spec; a pretrained backbone gets a lower learning rate unless it is frozen.
+
+    Example:
+        >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+        >>> options = LearnOptions(epochs=3, options={"recipe.lr": 0.5})
+        >>> recipes = resolve_recipes(options, resolve_spec(options, images, None, Path("model.upcl")))
+        >>> recipes.first.epochs, recipes.later.lr
+        (3, 0.5)
+    """
+    given = options.options
+    if spec.pretrained and not spec.frozen:
+        given = {"recipe.lr": PRETRAINED_LR, **given}
+    return override_recipes(_quick_recipes(), options.epochs, split_recipe_options(given))
+
+
+def _quick_recipes() -> Recipes:
+    quick = RECIPES["quick"]
+    assert quick
+    return quick
 
 
 def find_package_method(name: str) -> type[Method[Any]]:
-    """A method of this package. A file that comes from elsewhere must not name code to run."""
+    """Find a method of this package. Code outside it is refused: a model file must never name code to run.
+
+    Args:
+        name: the method's name.
+
+    Raises:
+        UserError: if the name is unknown, or has the form FILE.py:Class.
+
+    Example:
+        >>> find_package_method("icarl").title
+        'iCaRL'
+    """
     if ":" in name:
-        raise UserError(f"method {name}: models in files keep to the methods that `upcl methods` lists")
+        raise UserError(f"method {name}: models in files are limited to the methods that `upcl methods` lists")
     return find_method(name)
 
 
 def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes: Recipes | None = None) -> Method[Any]:
-    """The method in the setting of this model, with a fresh network."""
-    found = find_package_method(spec.method)
-    method: Method[Any] = found(**method_options(spec.method, found, spec.options))
-    quick = RECIPES["quick"]
-    assert quick
+    """Build the method of a model with a fresh network.
+
+    Args:
+        spec: what the model is made with.
+        num_classes: number of labels after the next step.
+        device: where the network runs.
+        recipes: how it is trained; by default the `quick` recipe.
+    """
+    method_class = find_package_method(spec.method)
     setting = Setting(
         backbone=spec.backbone,
         channels=spec.channels,
-        transform=make_transform(spec),
-        recipes=recipes or quick,
+        transform=Transform(spec.mean, spec.std, default_augmentations(spec.size)),
+        recipes=recipes or _quick_recipes(),
         budget=Budget.parse(spec.memory),
         selection="herding",
         image_shape=(spec.channels, spec.size, spec.size),
         num_classes=num_classes,
         device=device,
     )
-    seed_all(spec.seed, "start")
-    method.start(setting)
-    return method
+    return build_method(method_class, method_options(spec.method, method_class, spec.options), setting, spec.seed)
 
 
-def restore(method: Method[Any], state: ModelState) -> None:
+def restore_state(method: Method[Any], state: ModelState) -> None:
+    """Load the weights and exemplars of a state into a method.
+
+    Args:
+        method: a method built by `make_method`.
+        state: the state.
+    """
     memory = {"inputs": state.exemplars.inputs, "labels": state.exemplars.labels}
     method.restore({"growth": list(state.growth), "net": state.weights, "memory": memory})
     method.net.eval()
 
 
 def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
+    """Copy the parameters and buffers of a method's network to the CPU.
+
+    Args:
+        method: the method.
+    """
     return {name: value.detach().cpu().clone() for name, value in method.net.state_dict().items()}

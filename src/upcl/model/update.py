@@ -1,4 +1,4 @@
-"""One step of a model that grows: what is asked, what comes in, what is learned from it."""
+"""One update of a model: plan it, train one task, evaluate on held-out images, accept or reject the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from upcl.core.errors import UserError
-from upcl.core.recipes import RECIPES, override_recipes, split_recipe_options
+from upcl.core.recipes import Recipes
 from upcl.core.types import Samples, Task
 from upcl.methods import Method
 from upcl.nets.pretrained import load_pretrained, read_weights
@@ -25,18 +25,242 @@ from upcl.training.environment import environment
 from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import TaskTrainer
 
-from .bundle import Bundle, HistoryEntry, ModelState
-from .calibration import calibrate
-from .evaluation import evaluate_held_out
-from .intake import NewImages, NothingNewError, conflicting_labels, image_digest
-from .spec import PRETRAINED_LR, LearnOptions, copy_weights, make_method, resolve_spec, restore
+from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
+from .evaluation import HeldOutResult, evaluate_held_out
+from .intake import Intake, NewImages, sort_images
+from .spec import (
+    LearnOptions,
+    copy_weights,
+    find_package_method,
+    make_method,
+    resolve_recipes,
+    resolve_spec,
+    restore_state,
+)
 
-KEPT_HELD_OUT = 20  # images of each class
+MAX_HELD_OUT = 20  # images per class
+SAVE_SECONDS = 15  # between two checkpoints of an update
+
+EpochCallback = Callable[[EpochResult], None]
+
+
+@dataclass(frozen=True, eq=False)
+class UpdatePlan:
+    """Everything that determines an update, checked before anything is trained or written.
+
+    Attributes:
+        path: the model's file.
+        bundle: the model as it is; None for a new model.
+        spec: what the model is made with.
+        recipes: how it is trained.
+        intake: the new images, sorted.
+        max_forgetting: accepted drop of accuracy on known classes, in percentage points; None accepts any.
+        device: where training runs.
+    """
+
+    path: Path
+    bundle: Bundle | None
+    spec: ModelSpec
+    recipes: Recipes
+    intake: Intake
+    max_forgetting: float | None
+    device: torch.device
+
+    @property
+    def before(self) -> ModelState | None:
+        """The state that the update starts from."""
+        return self.bundle.state if self.bundle else None
+
+    @property
+    def history(self) -> tuple[HistoryEntry, ...]:
+        """The steps so far."""
+        return self.bundle.history if self.bundle else ()
+
+    @property
+    def work_folder(self) -> Path:
+        """Folder next to the model with the checkpoints of an interrupted or rejected update."""
+        return self.path.with_name(self.path.name + ".work")
+
+    @property
+    def task(self) -> Task:
+        """The images as a task: new classes, and additional images of known ones."""
+        index = len(self.before.growth) if self.before else 0
+        return Task(index, self.intake.num_old, self.intake.num_new, self.intake.train, self.intake.extra)
+
+
+def plan_update(
+    path: Path, bundle: Bundle | None, images: NewImages, options: LearnOptions, device: torch.device
+) -> UpdatePlan:
+    """Resolve options and sort images, without training or writing anything.
+
+    Args:
+        path: the model's file.
+        bundle: the model as it is; None for a new model.
+        images: images offered to the model.
+        options: options of the user.
+        device: where training runs.
+
+    Raises:
+        NothingNewError: if the model already has all images.
+        UserError: if an option is wrong, or the method cannot learn more images of known classes.
+    """
+    spec = resolve_spec(options, images.train, bundle.spec if bundle else None, path)
+    recipes = resolve_recipes(options, spec)
+    intake = sort_images(images, bundle.state if bundle else None)
+    _check_extra_is_accepted(spec, intake)
+    return UpdatePlan(path, bundle, spec, recipes, intake, options.max_forgetting, device)
+
+
+def _check_extra_is_accepted(spec: ModelSpec, intake: Intake) -> None:
+    method_class = find_package_method(spec.method)
+    if len(intake.extra) and not method_class.uses_memory:
+        names = ", ".join(list(intake.extra_counts)[:5])
+        raise UserError(
+            f"{method_class.title} keeps no exemplars, so it cannot learn more images of known classes ({names}): "
+            "pass folders of new classes only"
+        )
+
+
+def apply_update(plan: UpdatePlan, on_epoch: EpochCallback | None = None) -> Bundle:
+    """Train, evaluate and check an update.
+
+    Args:
+        plan: the update.
+        on_epoch: called after every epoch.
+
+    Returns:
+        The model with one more step.
+
+    Raises:
+        UserError: if known classes lose more accuracy than accepted. The work folder then keeps the trained weights, so
+            the same update with a larger `max_forgetting` is accepted without training again.
+    """
+    method = _prepare_method(plan)
+    seconds = _train_task(plan, method, on_epoch) if plan.intake.num_new else _reselect_exemplars(plan, method)
+    state = _collect_state(plan, method)
+    result = evaluate_held_out(method, plan.spec, state)
+    if plan.history:
+        check_forgetting(plan.history[-1].by_class, result.by_class, plan.max_forgetting)
+    bundle = dataclasses.replace(plan.bundle or Bundle(plan.spec, (), {}), spec=plan.spec)
+    return bundle.with_step(_history_entry(plan, method, result, seconds), result.apply(state))
+
+
+def check_forgetting(
+    before: Mapping[str, float | None], after: Mapping[str, float | None], max_forgetting: float | None
+) -> None:
+    """Reject an update if the mean accuracy on known classes drops too much.
+
+    Args:
+        before: accuracy by class before the update, in percent; None for a class without held-out images.
+        after: the same after the update.
+        max_forgetting: accepted drop in percentage points; None accepts any.
+
+    Raises:
+        UserError: if the mean drop over the classes in both is larger.
+
+    Example:
+        >>> check_forgetting({"cat": 90.0}, {"cat": 75.0, "dog": 80.0}, max_forgetting=20)
+        >>> check_forgetting({"cat": 90.0}, {"cat": 60.0, "dog": 80.0}, max_forgetting=20)
+        Traceback (most recent call last):
+        ...
+        upcl.core.errors.UserError: known classes would lose 30 percentage points on average (most: cat 30), ...
+    """
+    if max_forgetting is None:
+        return
+    drops = {
+        name: value - now
+        for name, value in before.items()
+        if value is not None and (now := after.get(name)) is not None
+    }
+    mean = sum(drops.values()) / len(drops) if drops else 0.0
+    if mean > max_forgetting:
+        worst = ", ".join(f"{name} {drops[name]:.0f}" for name in sorted(drops, key=lambda name: -drops[name])[:5])
+        raise UserError(
+            f"known classes would lose {mean:.0f} percentage points on average (most: {worst}), more than "
+            f"--max-forgetting {max_forgetting:g}: the model is unchanged. Try a larger --memory, more --epochs, or "
+            "accept the update with --max-forgetting 100"
+        )
+
+
+def utc_now() -> str:
+    """Return the current date and time in UTC, ISO 8601 with seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _prepare_method(plan: UpdatePlan) -> Method[Any]:
+    """The method as the last step left it, or fresh, perhaps with pretrained weights."""
+    method = make_method(plan.spec, len(plan.intake.classes), plan.device, plan.recipes)
+    if plan.before:
+        restore_state(method, plan.before)
+    elif plan.spec.pretrained:
+        file = Path(plan.spec.pretrained)
+        load_pretrained(method.net.backbone, plan.spec.backbone, read_weights(file), file)
+    return method
+
+
+def _train_task(plan: UpdatePlan, method: Method[Any], on_epoch: EpochCallback | None) -> float:
+    """Train the task with checkpoints in the work folder; return the seconds."""
+    identity = _identity(plan)
+    _discard_other_update(plan.work_folder, identity)
+
+    def report(_task: Task, _stage: str, result: EpochResult) -> None:
+        if on_epoch:
+            on_epoch(result)
+
+    frozen = [method.net.backbone] if plan.spec.frozen else []
+    with RunFolder(plan.work_folder, identity, resume=True, save_seconds=SAVE_SECONDS) as folder:
+        trainer = TaskTrainer(method, folder, plan.spec.seed, environment(plan.device), report, frozen=frozen)
+        return trainer.learn(plan.task)
+
+
+def _reselect_exemplars(plan: UpdatePlan, method: Method[Any]) -> float:
+    """Without a new class there is nothing to train: only the exemplars are selected again, which takes no time."""
+    method.memory.update(plan.task, method.extract)
+    return 0.0
+
+
+def _collect_state(plan: UpdatePlan, method: Method[Any]) -> ModelState:
+    """The state after training, not yet evaluated."""
+    saved = method.state()
+    return ModelState(
+        weights=copy_weights(method),
+        growth=tuple(saved["growth"]),
+        classes=plan.intake.classes,
+        exemplars=Samples(saved["memory"]["inputs"].cpu(), saved["memory"]["labels"].cpu()),
+        held_out=_merge_held_out(plan),
+        trained=plan.intake.trained,
+    )
+
+
+def _merge_held_out(plan: UpdatePlan) -> Samples:
+    """Earlier held-out images first, by class, at most `MAX_HELD_OUT` of each."""
+    earlier = plan.before.held_out if plan.before else plan.intake.held_out[:0]
+    samples = earlier + plan.intake.held_out
+    rows = [(samples.labels == label).nonzero()[:MAX_HELD_OUT, 0] for label in range(len(plan.intake.classes))]
+    return samples[torch.cat(rows)]
+
+
+def _history_entry(plan: UpdatePlan, method: Method[Any], result: HeldOutResult, seconds: float) -> HistoryEntry:
+    intake, note = plan.intake, ""
+    if not intake.num_new:
+        note = "no new classes: exemplars were selected again, the weights are unchanged"
+    elif not method.uses_memory:
+        note = f'{method.title} keeps no images, so it never predicts "none of these"'
+    return HistoryEntry(
+        when=utc_now(),
+        added=intake.added,
+        extra=intake.extra_counts,
+        images=len(intake.train) + len(intake.extra),
+        seconds=round(seconds, 1),
+        accuracy=result.accuracy,
+        by_class=result.by_class,
+        note=note,
+    )
 
 
 @dataclass(frozen=True)
-class UpdateIdentity:
-    """One step of a model: the same model, images and wishes make the same step, which can go on where it stopped."""
+class _UpdateIdentity:
+    """Identifies an update: the same model, images and options resume the same interrupted training."""
 
     content: dict[str, Any]
 
@@ -48,164 +272,25 @@ class UpdateIdentity:
         return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
 
 
-EpochCallback = Callable[[EpochResult], None]
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-class ModelUpdate:
-    """One step of a model: what comes in, and what the model becomes."""
-
-    def __init__(
-        self, path: Path, bundle: Bundle | None, lot: NewImages, asked: LearnOptions, device: torch.device
-    ) -> None:
-        self.asked, self.device = asked, device
-        self.spec = spec = resolve_spec(asked, lot.train, path, bundle.spec if bundle else None)
-        self.bundle = bundle or Bundle(spec, (), {})
-        self.before = bundle.state if bundle else None
-        self.work = path.with_name(path.name + ".work")
-        quick = RECIPES["quick"]
-        assert quick
-        options = asked.options
-        if spec.pretrained and not spec.frozen:
-            options = {"recipe.lr": PRETRAINED_LR, **options}
-        self.recipes = override_recipes(quick, asked.epochs, split_recipe_options(options))
-        self._take(lot)
-
-    def _take(self, lot: NewImages) -> None:
-        """Sort images into new classes, more of old ones, and held out; leave out what the model has already."""
-        old = list(self.before.classes) if self.before else []
-        self.trained = dict(self.before.trained) if self.before else {}
-        known = {digest: name for name, digests in self.trained.items() for digest in digests}
-        for part in (self.before.exemplars, self.before.held_out) if self.before else ():
-            known |= {image_digest(x): str(old[k]) for x, k in zip(part.inputs, part.labels.tolist(), strict=True)}
-        self.notes = list(conflicting_labels(lot, known))
-        unseen = {
-            name for name, image in zip(lot.train_names, lot.train, strict=True) if image_digest(image) not in known
+def _identity(plan: UpdatePlan) -> _UpdateIdentity:
+    weights = plan.before.weights if plan.before else {}
+    parts = (plan.intake.train, plan.intake.extra)
+    return _UpdateIdentity(
+        {
+            "model": len(plan.history),
+            "spec": dataclasses.asdict(plan.spec),
+            "recipes": dataclasses.asdict(plan.recipes),
+            "images": _sha256(tensor for part in parts for tensor in (part.inputs, part.labels)),
+            "before": _sha256(weights[name] for name in sorted(weights)),  # a file may list them in any order
         }
-        new = sorted(unseen.difference(old))
-        self.classes: list[str | None] = [*old, *new]
-        number = {name: k for k, name in enumerate(self.classes) if name is not None}
+    )
 
-        def chosen(images: Tensor, names: Sequence[str]) -> Samples:
-            keep = [k for k, name in enumerate(names) if name in number and image_digest(images[k]) not in known]
-            index = torch.tensor(keep, dtype=torch.int64)
-            return Samples(images[index], torch.tensor([number[names[k]] for k in keep], dtype=torch.int64))
 
-        every = chosen(lot.train, lot.train_names)
-        self.fresh, self.extra = every[every.labels >= len(old)], every[every.labels < len(old)]
-        for name, k in number.items():
-            more = tuple(image_digest(image) for image in every.inputs[every.labels == k])
-            self.trained[name] = (*self.trained.get(name, ()), *more)
-            known |= dict.fromkeys(more, name)
-        self.held = chosen(lot.held, lot.held_names)
-        self.num_old, self.num_new = len(old), len(new)
-        if not len(every):
-            raise NothingNewError(
-                "; ".join(["the model has every one of these images already: nothing to learn", *self.notes])
-            )
-
-    def learn(self, watch: EpochCallback | None) -> Bundle:
-        """Train, evaluate_held_out, guard; the bundle with the new step."""
-        method = make_method(self.spec, len(self.classes), self.device, self.recipes)
-        if self.before:
-            restore(method, self.before)
-        elif self.spec.pretrained:
-            path = Path(self.spec.pretrained)
-            load_pretrained(method.net.backbone, self.spec.backbone, read_weights(path), path)
-        seconds = self._train(method, watch) if self.num_new else self._reselect(method)
-        state = self._state(method)
-        found = evaluate_held_out(method, state)
-        state = dataclasses.replace(state, reading=found.reading, calibration=found.calibration)
-        self._guard(found.by_class)
-        more = {str(self.classes[k]): int(n) for k, n in enumerate(self.extra.counts(len(self.classes))) if n}
-        step = HistoryEntry(
-            when=now(),
-            added=tuple(str(name) for name in self.classes[self.num_old :]),
-            extra=more,
-            images=len(self.fresh) + len(self.extra),
-            seconds=round(seconds, 1),
-            accuracy=found.accuracy,
-            by_class=found.by_class,
-            note=self._note(method),
-        )
-        return dataclasses.replace(self.bundle, spec=self.spec).grown(step, state)
-
-    def _train(self, method: Method[Any], watch: EpochCallback | None) -> float:
-        weights = self.before.weights if self.before else {}
-        identity = UpdateIdentity(
-            {
-                "model": len(self.bundle.history),
-                "spec": dataclasses.asdict(self.spec),
-                "recipes": dataclasses.asdict(self.recipes),
-                "images": _sha256(x for part in (self.fresh, self.extra) for x in (part.inputs, part.labels)),
-                "before": _sha256(weights[name] for name in sorted(weights)),  # files give them in any order
-            }
-        )
-        stored = self.work / "config.json"
-        if self.work.exists() and (not stored.is_file() or json.loads(stored.read_text()) != identity.to_json()):
-            shutil.rmtree(self.work)  # of another step that was given up
-        task = self._task()
-        with RunFolder(self.work, identity, resume=True, save_seconds=15) as folder:
-
-            def tell(_task: Task, _stage: str, end: EpochResult) -> None:
-                if watch:
-                    watch(end)
-
-            around = environment(self.device)
-            still = [method.net.backbone] if self.spec.frozen else []
-            return TaskTrainer(method, folder, self.spec.seed, around, tell, still=still).learn(task)
-
-    def _task(self) -> Task:
-        index = len(self.before.growth) if self.before else 0
-        return Task(index, self.num_old, self.num_new, self.fresh, self.extra)
-
-    def _reselect(self, method: Method[Any]) -> float:
-        """Without a new class there is nothing to train: only the exemplars are selected anew."""
-        if not method.uses_memory:
-            raise UserError(f"{method.title} keeps no exemplars, so more images of known classes change nothing")
-        method.memory.update(self._task(), method.extract)
-        return 0.0
-
-    def _note(self, method: Method[Any]) -> str:
-        if not self.num_new:
-            return "no new class: exemplars were chosen anew, the weights stayed"
-        return "" if method.uses_memory else f"{method.title} keeps no images: it never says 'none of these'"
-
-    def _state(self, method: Method[Any]) -> ModelState:
-        before = self.before.held_out if self.before else self.held[:0]
-        held = before + self.held
-        rows = [(held.labels == k).nonzero()[:KEPT_HELD_OUT, 0] for k in range(len(self.classes))]
-        saved = method.state()
-        return ModelState(
-            weights=copy_weights(method),
-            growth=tuple(saved["growth"]),
-            classes=tuple(self.classes),
-            exemplars=Samples(saved["memory"]["inputs"].cpu(), saved["memory"]["labels"].cpu()),
-            held_out=held[torch.cat([torch.empty(0, dtype=torch.int64), *rows])],
-            reading="head",
-            calibration=calibrate(torch.empty(0, 1), torch.empty(0).long(), torch.empty(0)),
-            trained=self.trained,
-        )
-
-    def _guard(self, by_class: dict[str, float | None]) -> None:
-        """Refuse a step after which old classes lost too much, unless told otherwise."""
-        if not self.bundle.history or self.asked.max_forgetting is None:
-            return
-        before = self.bundle.history[-1].by_class
-        pairs = {n: (b, by_class[n]) for n, b in before.items() if b is not None and by_class.get(n) is not None}
-        lost = {name: was - now for name, (was, now) in pairs.items() if now is not None}
-        mean = sum(lost.values()) / len(lost) if lost else 0.0
-        if mean > self.asked.max_forgetting:
-            worst = sorted(lost, key=lambda name: -lost[name])[:5]
-            told = ", ".join(f"{name} {lost[name]:.0f}" for name in worst)
-            raise UserError(
-                f"old classes would lose {mean:.0f} points on average (most: {told}), more than --most-lost "
-                f"{self.asked.max_forgetting:g}: the model was left as it is. Try more --memory, more --epochs, or "
-                "--most-lost 100 to take it nevertheless"
-            )
+def _discard_other_update(folder: Path, identity: _UpdateIdentity) -> None:
+    """Remove the work folder of another update, which was given up."""
+    stored = folder / "config.json"
+    if folder.exists() and (not stored.is_file() or json.loads(stored.read_text()) != identity.to_json()):
+        shutil.rmtree(folder)
 
 
 def _sha256(tensors: Iterable[Tensor]) -> str:

@@ -1,1 +1,1 @@
-"""A small HTTP service around one model, and its page."""
+"""A small HTTP service for one model: a JSON API and a page to drop photos on (`upcl serve`)."""

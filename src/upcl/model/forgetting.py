@@ -1,0 +1,54 @@
+"""Removal of a class: its name, images, statistics and row of the head, and every state that still has them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from upcl.methods import Method
+
+from .bundle import Bundle, HistoryEntry, ModelState
+from .evaluation import evaluate_held_out
+from .spec import copy_weights
+from .update import utc_now
+
+REMOVED = "(removed)"
+
+
+def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
+    """Remove a class from a model. Other labels stay as they are; what the backbone learned from its images remains.
+
+    Args:
+        bundle: the model.
+        name: name of a class that it knows.
+        method: the method with the weights of the last state; its head is changed.
+
+    Returns:
+        The model with one more step, and with no earlier state, since those still have the class.
+    """
+    label = bundle.state.classes.index(name)
+    method.net.head.forget(label)
+    state = dataclasses.replace(_without_class(bundle.state, label, name), weights=copy_weights(method))
+    result = evaluate_held_out(method, bundle.spec, state)
+    entry = HistoryEntry(when=utc_now(), accuracy=result.accuracy, by_class=result.by_class, note="a class was removed")
+    history = tuple(_without_name(entry, name) for entry in bundle.history)
+    return Bundle(bundle.spec, (*history, entry), {len(history): result.apply(state)})
+
+
+def _without_class(state: ModelState, label: int, name: str) -> ModelState:
+    return dataclasses.replace(
+        state,
+        classes=tuple(None if other == name else other for other in state.classes),
+        exemplars=state.exemplars[state.exemplars.labels != label],
+        held_out=state.held_out[state.held_out.labels != label],
+        trained={key: value for key, value in state.trained.items() if key != name},
+    )
+
+
+def _without_name(entry: HistoryEntry, name: str) -> HistoryEntry:
+    return dataclasses.replace(
+        entry,
+        added=tuple(REMOVED if other == name else other for other in entry.added),
+        extra={key: value for key, value in entry.extra.items() if key != name},
+        by_class={key: value for key, value in entry.by_class.items() if key != name},
+    )

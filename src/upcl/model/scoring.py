@@ -1,0 +1,69 @@
+"""From features to scores, confidence and familiarity: the one place that computes them, for `predict` and `export`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from upcl.core.memory import class_means
+from upcl.methods import Method
+
+from .bundle import ModelState
+from .calibration import confidence
+
+
+class Scores(NamedTuple):
+    """What a model computes from the features of N images.
+
+    Attributes:
+        head: scores by the head (N x C); -inf for removed classes.
+        nme: scores by the nearest mean of exemplars (N x C), cosines: -1 for classes without exemplars, -inf for
+            removed classes.
+        confidence: calibrated probabilities (N x C) by the model's reading, in double precision.
+        familiarity: the largest cosine to a class mean (N).
+    """
+
+    head: Tensor
+    nme: Tensor
+    confidence: Tensor
+    familiarity: Tensor
+
+
+class Scoring(nn.Module):
+    """Maps backbone features (N x d) to `Scores`.
+
+    Args:
+        method: the method with the weights of the model; it defines how its head is read.
+        state: classes, reading and calibration of the model.
+        exemplar_features: features of `state.exemplars` (M x d), as the method extracts them.
+    """
+
+    means: Tensor
+    removed: Tensor
+    without_mean: Tensor
+
+    def __init__(self, method: Method[Any], state: ModelState, exemplar_features: Tensor) -> None:
+        super().__init__()
+        self.method, self.net = method, method.net
+        self.reading, self.temperature = state.reading, state.calibration.temperature
+        labels = state.exemplars.labels.to(exemplar_features.device)
+        means = class_means(exemplar_features, labels, len(state.classes))
+        removed = torch.tensor([name is None for name in state.classes], device=means.device)
+        self.register_buffer("means", means)
+        self.register_buffer("removed", removed)
+        self.register_buffer("without_mean", removed | (means.norm(dim=1) == 0))
+
+    def forward(self, features: Tensor) -> Scores:
+        """Score images by both readings.
+
+        Args:
+            features: backbone features (N x d).
+        """
+        cosines = (F.normalize(features) @ self.means.T).masked_fill(self.without_mean, -1.0)
+        head = self.method.scores(features).masked_fill(self.removed, -torch.inf)
+        nme = cosines.masked_fill(self.removed, -torch.inf)
+        sure = confidence(head if self.reading == "head" else nme, self.temperature)
+        return Scores(head, nme, sure, cosines.max(1).values)

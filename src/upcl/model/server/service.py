@@ -1,0 +1,92 @@
+"""The model behind the service: answers to requests, a few at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from upcl.data.io.images import data_url
+from upcl.model.learner import Learner
+from upcl.model.predictor import ImagePrediction
+
+from .limits import MAX_CONCURRENT, MAX_PIXELS
+from .schemas import ClassResponse, ExemplarResponse, HistoryResponse, ImageResponse, ModelResponse
+
+NUM_NEAREST = 3
+
+
+class Upload(NamedTuple):
+    """An uploaded file: its name and its content."""
+
+    name: str
+    content: bytes
+
+
+class Service:
+    """Answers requests with one model.
+
+    Args:
+        learner: the model.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner, self.predictor = learner, learner.predictor
+        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT)
+
+    def describe(self) -> ModelResponse:
+        """Describe the model: its classes and its history."""
+        bundle = self.learner.require_bundle()
+        return ModelResponse(
+            classes=self.learner.classes,
+            size=bundle.spec.size,
+            false_alarm_rate=bundle.state.calibration.false_alarm_rate,
+            history=[
+                HistoryResponse(when=entry.when, added=list(entry.added), accuracy=entry.best_accuracy)
+                for entry in bundle.history
+            ],
+        )
+
+    def predict(self, uploads: Sequence[Upload], top: int) -> list[ImageResponse]:
+        """Predict what uploaded images show; waits while too many requests are being processed.
+
+        The slot is held until the work is done, even if the caller has given up, so memory stays bounded.
+
+        Args:
+            uploads: the images.
+            top: number of classes per image.
+        """
+        with self._slots:
+            return self._predict(uploads, top)
+
+    def _predict(self, uploads: Sequence[Upload], top: int) -> list[ImageResponse]:
+        results = self.predictor.predict_files((upload.content for upload in uploads), top=top, max_pixels=MAX_PIXELS)
+        return [self._respond(upload.name, result) for upload, result in zip(uploads, results, strict=True)]
+
+    def _respond(self, file: str, result: ImagePrediction) -> ImageResponse:
+        prediction = result.prediction
+        if prediction is None or result.features is None:
+            return ImageResponse(file=file, error=result.error)
+        ranked = zip(prediction.names, prediction.confidence, strict=True)
+        return ImageResponse(
+            file=file,
+            name=prediction.name,
+            known=prediction.known,
+            familiarity=round(prediction.familiarity, 4),
+            top=[ClassResponse(name=name, confidence=round(value, 6)) for name, value in ranked],
+            nearest=self._nearest(result.features),
+        )
+
+    def _nearest(self, features: Tensor) -> list[ExemplarResponse]:
+        state = self.predictor.state
+        return [
+            ExemplarResponse(
+                name=str(state.classes[int(state.exemplars.labels[index])]),
+                nearness=round(cosine, 4),
+                image=data_url(np.asarray(state.exemplars.inputs[index])),
+            )
+            for index, cosine in self.predictor.nearest_exemplars(features, NUM_NEAREST)
+        ]
