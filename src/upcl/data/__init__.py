@@ -1,4 +1,4 @@
-"""Data sets by name, and what is done to their images."""
+"""Data sets by name, and the transforms of their images."""
 
 from .dataset import Dataset
 from .registry import DATASETS, load_dataset

@@ -18,7 +18,30 @@ from .transforms import Transform
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
-    """Training and test images with labels 0 .. C - 1 in the data set's own class order."""
+    """Training and test images of C classes, with labels 0 .. C - 1, and defaults for training on them.
+
+    Args:
+        name: the name that `load_dataset` understands, with options.
+        train: training images, uint8 (N x C x H x W), or positions of files if the transform decodes `photos`.
+        test: test images, in the same form.
+        classes: class names; labels are positions in this tuple.
+        transform: turns images into what a network is given.
+        backbone: name of the default backbone.
+        recipe: name of the default recipe.
+        memory: default memory budget.
+        tasks: default number of equal tasks, or the number of classes of each task.
+        notes: what a user should know about the data; kept in the record of a run.
+
+    Raises:
+        UserError: images and labels do not fit together, or a class has no image.
+
+    Example:
+        >>> images = Samples(torch.zeros(4, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 0, 1, 1]))
+        >>> transform = Transform(mean=(0.5,), std=(0.5,))
+        >>> dataset = Dataset(name="own", train=images, test=images, classes=("cat", "dog"), transform=transform)
+        >>> dataset.image_shape
+        (1, 8, 8)
+    """
 
     name: str
     train: Samples
@@ -32,22 +55,28 @@ class Dataset:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for part, samples in (("train", self.train), ("test", self.test)):
-            if not self.transform.photos and (samples.inputs.dtype != torch.uint8 or samples.inputs.ndim != 4):
-                raise UserError(f"{self.name}: {part} images must be uint8, N x channels x height x width")
-            if len(self.transform.mean) != self.channels or len(self.transform.std) != self.channels:
-                raise UserError(f"{self.name}: mean and std must have a number for each of {self.channels} channels")
-            if not len(samples):
-                raise UserError(f"{self.name}: there are no {part} images")
-            if int(samples.labels.min()) < 0 or int(samples.labels.max()) >= len(self.classes):
-                raise UserError(f"{self.name}: a {part} label lies outside of the {len(self.classes)} classes")
-            counts = samples.counts(len(self.classes))
-            if int(counts.min()) == 0:
-                empty = self.classes[int(counts.argmin())]
-                raise UserError(f"{self.name}: class '{empty}' has no {part} image")
+        for split, samples in (("train", self.train), ("test", self.test)):
+            self._check_images(split, samples.inputs)
+            self._check_labels(split, samples)
+
+    def _check_images(self, split: str, inputs: Tensor) -> None:
+        if not self.transform.photos and (inputs.dtype != torch.uint8 or inputs.ndim != 4):
+            raise UserError(f"{self.name}: {split} images must be uint8, N x channels x height x width")
+        if len(self.transform.mean) != self.channels or len(self.transform.std) != self.channels:
+            raise UserError(f"{self.name}: mean and std must have one value for each of the {self.channels} channels")
+
+    def _check_labels(self, split: str, samples: Samples) -> None:
+        if not len(samples):
+            raise UserError(f"{self.name}: there are no {split} images")
+        if int(samples.labels.min()) < 0 or int(samples.labels.max()) >= len(self.classes):
+            raise UserError(f"{self.name}: {split} labels must be in the range 0 to {len(self.classes) - 1}")
+        counts = samples.counts(len(self.classes))
+        if int(counts.min()) == 0:
+            raise UserError(f"{self.name}: class '{self.classes[int(counts.argmin())]}' has no {split} images")
 
     @property
     def channels(self) -> int:
+        """Number of channels of the images."""
         return self.image_shape[0]
 
     @property
@@ -57,7 +86,7 @@ class Dataset:
         return photos.shape if photos else tuple(self.train.inputs.shape[1:])
 
     def fingerprint(self) -> str:
-        """sha256 over labels and pixels (of photos: what identifies the files), so that other data is noticed."""
+        """sha256 of class names, labels and pixels (for photos: of their identity), to detect a change of the data."""
         digest = hashlib.sha256("\n".join(self.classes).encode(errors="surrogateescape"))
         if self.transform.photos:
             digest.update(self.transform.photos.identity.encode())

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .dataset import channel_statistics
 from .io.crops import Photos
-from .io.scan import ImageFile
+from .io.listing import ImageFile
 from .transforms import Augmentation, Flip, PadCrop, RandomResizedCrop
 
 MAX_DECODED_SIZE = 64  # pixels: larger images stay in their files and are decoded for each batch

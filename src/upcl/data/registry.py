@@ -11,177 +11,226 @@ from typing import Any
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.options import parse_options
-from upcl.data.io.paths import data_root
-from upcl.data.loaders.builtin import Synthetic, digits
-from upcl.data.loaders.cifar import CIFAR10, CIFAR100, load_cifar
-from upcl.data.loaders.folder import FolderOptions, load_folder
-from upcl.data.loaders.imagenet import Subset, load_imagenet, load_imagenet100
-from upcl.data.loaders.npz import load_npz
-from upcl.data.loaders.tiny_imagenet import load_tiny
 
 from .dataset import Dataset
-from .subset import Slice
+from .io.paths import data_root
+from .loaders.builtin import SyntheticOptions, load_digits
+from .loaders.cifar import CIFAR10, CIFAR100, load_cifar
+from .loaders.folder import FolderOptions, load_folder
+from .loaders.imagenet import ImageNet100Options, load_imagenet, load_imagenet100
+from .loaders.npz import load_npz
+from .loaders.tiny_imagenet import load_tiny_imagenet
+from .subset import SubsetOptions
 
-Load = Callable[[str, Path], Dataset]
+Loader = Callable[[str, Path], Dataset]
 
 
-"""Makes a data set from its options and the data root."""
+@dataclass(frozen=True, kw_only=True)
+class DatasetEntry:
+    """Entry of the registry: how a data set is loaded, and its description in `upcl datasets`.
 
+    Args:
+        load: makes the data set from the text after the colon and the data root.
+        title: what the data set is.
+        num_classes: number of classes, as text.
+        num_images: number of training and test images, as text.
+        image_size: size of the images, as text.
+        licence: terms of use.
+        location: where the files are expected.
+        how_to_obtain: how to get the files.
+        options: the dataclass of the options after the colon, if there are any.
 
-@dataclass(frozen=True)
-class Source:
-    """A name in the list of data sets: how it is loaded and what `upcl datasets` says of it."""
+    Example:
+        >>> DATASETS["cifar100"].num_images
+        '50,000 + 10,000'
+    """
 
-    load: Load
-    about: str
-    classes: str
-    images: str
-    size: str
+    load: Loader
+    title: str
+    num_classes: str = "any"
+    num_images: str = "any"
+    image_size: str = "any"
     licence: str
-    where: str
-    how: str
-    options: type[Any] | None = Slice
+    location: str
+    how_to_obtain: str
+    options: type[Any] | None = SubsetOptions
 
 
-def _digits(options: str, _: Path) -> Dataset:
-    return parse_options(Slice, options, "digits").of(digits())
+def _load_digits(options: str, _: Path) -> Dataset:
+    return parse_options(SubsetOptions, options, "digits").apply(load_digits())
 
 
-def _synthetic(options: str, _: Path) -> Dataset:
-    return parse_options(Synthetic, options, "synthetic").build()
+def _load_synthetic(options: str, _: Path) -> Dataset:
+    return parse_options(SyntheticOptions, options, "synthetic").build()
 
 
-def _cifar100(options: str, root: Path) -> Dataset:
-    return parse_options(Slice, options, "cifar100").of(load_cifar(CIFAR100, "cifar100", root))
+def _load_cifar10(options: str, root: Path) -> Dataset:
+    return parse_options(SubsetOptions, options, "cifar10").apply(load_cifar(CIFAR10, root))
 
 
-def _cifar10(options: str, root: Path) -> Dataset:
-    return parse_options(Slice, options, "cifar10").of(load_cifar(CIFAR10, "cifar10", root))
+def _load_cifar100(options: str, root: Path) -> Dataset:
+    return parse_options(SubsetOptions, options, "cifar100").apply(load_cifar(CIFAR100, root))
 
 
-def _tiny(options: str, root: Path) -> Dataset:
-    return parse_options(Slice, options, "tinyimagenet").of(load_tiny(root))
+def _load_tiny_imagenet(options: str, root: Path) -> Dataset:
+    return parse_options(SubsetOptions, options, "tinyimagenet").apply(load_tiny_imagenet(root))
 
 
-def _imagenet(options: str, root: Path) -> Dataset:
-    return load_imagenet(root, parse_options(Slice, options, "imagenet1000"))
+def _load_imagenet(options: str, root: Path) -> Dataset:
+    return load_imagenet(root, parse_options(SubsetOptions, options, "imagenet1000"))
 
 
-def _imagenet100(options: str, root: Path) -> Dataset:
-    return load_imagenet100(root, parse_options(Subset, options, "imagenet100"))
+def _load_imagenet100(options: str, root: Path) -> Dataset:
+    return load_imagenet100(root, parse_options(ImageNet100Options, options, "imagenet100"))
 
 
-def _folder(options: str, _: Path) -> Dataset:
+def _load_folder(options: str, _: Path) -> Dataset:
     return load_folder(options)
 
 
-def _npz(options: str, _: Path) -> Dataset:
+def _load_npz(options: str, _: Path) -> Dataset:
     return load_npz(options)
 
 
-ASK = "image-net.org, on request; unpack to train/WNID/* and val/*"
-RESEARCH = "research use"
-DATASETS: dict[str, Source] = {
-    "digits": Source(
-        _digits, "handwritten digits", "10", "1,442 + 355", "8x8 grey", "BSD", "built in", "comes with scikit-learn"
+_REQUEST_IMAGENET = "request it at image-net.org; unpack to train/WNID/* and val/*"
+_RESEARCH = "research use"
+DATASETS: dict[str, DatasetEntry] = {
+    "digits": DatasetEntry(
+        load=_load_digits,
+        title="handwritten digits",
+        num_classes="10",
+        num_images="1,442 + 355",
+        image_size="8x8 grey",
+        licence="BSD",
+        location="built in",
+        how_to_obtain="part of scikit-learn",
     ),
-    "synthetic": Source(
-        _synthetic, "patterns made by seed", "any", "any", "any", "none", "nowhere", "made on the spot", Synthetic
+    "synthetic": DatasetEntry(
+        load=_load_synthetic,
+        title="random patterns",
+        licence="none",
+        location="built in",
+        how_to_obtain="generated from a seed",
+        options=SyntheticOptions,
     ),
-    "cifar10": Source(
-        _cifar10,
-        "CIFAR-10",
-        "10",
-        "50,000 + 10,000",
-        "32x32",
-        RESEARCH,
-        "ROOT/cifar-10-batches-py/ or its .tar.gz",
-        "upcl data get cifar10",
+    "cifar10": DatasetEntry(
+        load=_load_cifar10,
+        title="CIFAR-10",
+        num_classes="10",
+        num_images="50,000 + 10,000",
+        image_size="32x32",
+        licence=_RESEARCH,
+        location="ROOT/cifar-10-batches-py/ or its .tar.gz",
+        how_to_obtain="upcl data get cifar10",
     ),
-    "cifar100": Source(
-        _cifar100,
-        "CIFAR-100",
-        "100",
-        "50,000 + 10,000",
-        "32x32",
-        RESEARCH,
-        "ROOT/cifar-100-python/ or its .tar.gz",
-        "upcl data get cifar100",
+    "cifar100": DatasetEntry(
+        load=_load_cifar100,
+        title="CIFAR-100",
+        num_classes="100",
+        num_images="50,000 + 10,000",
+        image_size="32x32",
+        licence=_RESEARCH,
+        location="ROOT/cifar-100-python/ or its .tar.gz",
+        how_to_obtain="upcl data get cifar100",
     ),
-    "tinyimagenet": Source(
-        _tiny,
-        "Tiny-ImageNet-200",
-        "200",
-        "100,000 + 10,000",
-        "64x64",
-        RESEARCH,
-        "ROOT/tiny-imagenet-200/ or its .zip",
-        "upcl data get tinyimagenet",
+    "tinyimagenet": DatasetEntry(
+        load=_load_tiny_imagenet,
+        title="Tiny-ImageNet-200",
+        num_classes="200",
+        num_images="100,000 + 10,000",
+        image_size="64x64",
+        licence=_RESEARCH,
+        location="ROOT/tiny-imagenet-200/ or its .zip",
+        how_to_obtain="upcl data get tinyimagenet",
     ),
-    "imagenet100": Source(
-        _imagenet100,
-        "100 classes of ImageNet",
-        "100",
-        "about 129,000 + 5,000",
-        "crops of 224x224",
-        RESEARCH,
-        "ROOT/imagenet100/, else ROOT/imagenet/",
-        ASK,
-        Subset,
+    "imagenet100": DatasetEntry(
+        load=_load_imagenet100,
+        title="100 classes of ImageNet",
+        num_classes="100",
+        num_images="about 129,000 + 5,000",
+        image_size="crops of 224x224",
+        licence=_RESEARCH,
+        location="ROOT/imagenet100/, else ROOT/imagenet/",
+        how_to_obtain=_REQUEST_IMAGENET,
+        options=ImageNet100Options,
     ),
-    "imagenet1000": Source(
-        _imagenet,
-        "ImageNet (ILSVRC2012)",
-        "1,000",
-        "1,281,167 + 50,000",
-        "crops of 224x224",
-        RESEARCH,
-        "ROOT/imagenet/",
-        ASK,
+    "imagenet1000": DatasetEntry(
+        load=_load_imagenet,
+        title="ImageNet (ILSVRC2012)",
+        num_classes="1,000",
+        num_images="1,281,167 + 50,000",
+        image_size="crops of 224x224",
+        licence=_RESEARCH,
+        location="ROOT/imagenet/",
+        how_to_obtain=_REQUEST_IMAGENET,
     ),
-    "folder": Source(
-        _folder,
-        "your images",
-        "any",
-        "any",
-        "any",
-        "yours",
-        "folder:PATH",
-        "PATH/CLASS/*, or PATH/train/CLASS/* and PATH/test/CLASS/*",
-        FolderOptions,
+    "folder": DatasetEntry(
+        load=_load_folder,
+        title="your images",
+        licence="yours",
+        location="folder:PATH",
+        how_to_obtain="PATH/CLASS/*, or PATH/train/CLASS/* and PATH/test/CLASS/*",
+        options=FolderOptions,
     ),
-    "npz": Source(
-        _npz,
-        "your arrays",
-        "any",
-        "any",
-        "any",
-        "yours",
-        "npz:FILE",
-        "numpy.savez with train_x, train_y, test_x, test_y and perhaps classes",
-        None,
+    "npz": DatasetEntry(
+        load=_load_npz,
+        title="your arrays",
+        licence="yours",
+        location="npz:FILE",
+        how_to_obtain="numpy.savez with train_x, train_y, test_x, test_y and optionally classes",
+        options=None,
     ),
 }
 
 
 def parse_stream(text: str, num_classes: int) -> int | tuple[int, ...]:
-    """`T10`: ten equal tasks. `B50-Inc10`: fifty classes first, then ten at a time, the last task takes the rest."""
+    """Parse how classes are divided into tasks.
+
+    Args:
+        text: `T10` for ten equal tasks; `B50-Inc10` for a first task of 50 classes, followed by tasks of 10 classes
+            (the last one takes the remainder). `B0-Inc10` has tasks of 10 classes from the beginning.
+        num_classes: the number of classes of the data set.
+
+    Returns:
+        The number of equal tasks, or the size of each task.
+
+    Raises:
+        UserError: the text is not a stream, or does not fit the number of classes.
+
+    Example:
+        >>> parse_stream("T10", 100), parse_stream("B50-Inc20", 100)
+        (10, (50, 20, 20, 10))
+    """
     if equal := re.fullmatch(r"T(\d+)", text):
         return int(equal[1])
     if base := re.fullmatch(r"B(\d+)-Inc(\d+)", text):
-        first, step = int(base[1]), int(base[2])
-        first = first or step
-        if step < 1 or first > num_classes:
+        first, increment = int(base[1]), int(base[2])
+        first = first or increment
+        if increment < 1 or first > num_classes:
             raise UserError(
-                f"stream '{text}': the first task must fit in {num_classes} classes, the step be at least 1"
+                f"stream '{text}': the first task must fit into {num_classes} classes, the increment be at least 1"
             )
         left = num_classes - first
-        return (first, *[step] * (left // step), *([left % step] if left % step else []))
-    raise UserError(f"stream '{text}': say T10 (ten equal tasks) or B50-Inc10 (fifty classes, then ten at a time)")
+        return (first, *[increment] * (left // increment), *([left % increment] if left % increment else []))
+    raise UserError(f"unknown stream '{text}': use T10 (ten equal tasks) or B50-Inc10 (50 classes, then 10 at a time)")
 
 
 def load_dataset(spec: str, root: str | Path | None = None) -> Dataset:
-    """Load `name`, `name/stream` or `name/stream:options`; files are looked for in `root` (see `data_root`)."""
+    """Load a data set by name.
+
+    Args:
+        spec: `NAME`, `NAME/STREAM`, `NAME:OPTIONS` or `NAME/STREAM:OPTIONS`, such as `cifar100/B50-Inc10:train=100`.
+            `upcl datasets` lists names and options, `parse_stream` explains streams.
+        root: the folder that holds the data sets; `data_root` explains the default.
+
+    Raises:
+        UserError: the name, the stream or an option is unknown, or files are missing.
+
+    Example:
+        >>> dataset = load_dataset("digits/B4-Inc3:train=20")
+        >>> dataset.tasks, len(dataset.train)
+        ((4, 3, 3), 200)
+    """
     name, _, options = spec.partition(":")
     name, slash, stream = name.partition("/")
     if name not in DATASETS:

@@ -1,4 +1,4 @@
-"""Options after the colon of a data set's name: `cifar100:train=100,test=50`."""
+"""Subsets of a data set, chosen by options after the colon of its name: `cifar100:train=100,test=50`."""
 
 from __future__ import annotations
 
@@ -14,26 +14,58 @@ from .dataset import Dataset
 
 
 @dataclass(frozen=True, kw_only=True)
-class Slice:
-    """How many images of each class are used: the first ones, in the order of the files."""
+class SubsetOptions:
+    """Number of images per class: the first ones, in the order of the files.
 
-    train: int = option(0, "training images a class; 0: all")
-    test: int = option(0, "test images a class; 0: all")
+    Args:
+        train: number of training images per class; 0 for all.
+        test: number of test images per class; 0 for all.
 
-    def of(self, dataset: Dataset) -> Dataset:
+    Example:
+        >>> from upcl.data import load_dataset
+        >>> small = SubsetOptions(train=3, test=1).apply(load_dataset("digits"))
+        >>> small.name, len(small.train), len(small.test)
+        ('digits:train=3,test=1', 30, 10)
+    """
+
+    train: int = option(0, "number of training images per class; 0: all")
+    test: int = option(0, "number of test images per class; 0: all")
+
+    def apply(self, dataset: Dataset) -> Dataset:
+        """Reduce a data set; the options become part of its name.
+
+        Args:
+            dataset: the complete data set.
+
+        Example:
+            >>> from upcl.data import load_dataset
+            >>> digits = load_dataset("digits")
+            >>> SubsetOptions().apply(digits) is digits
+            True
+        """
         if not self.train and not self.test:
             return dataset
-        chosen = format_options(self).lstrip(",")
+        options = format_options(self).lstrip(",")
         return dataclasses.replace(
             dataset,
-            name=f"{dataset.name}{',' if ':' in dataset.name else ':'}{chosen}",
-            train=first_of_each(dataset.train, self.train),
-            test=first_of_each(dataset.test, self.test),
+            name=f"{dataset.name}{',' if ':' in dataset.name else ':'}{options}",
+            train=first_per_class(dataset.train, self.train),
+            test=first_per_class(dataset.test, self.test),
         )
 
 
-def first_of_each(samples: Samples, num: int) -> Samples:
-    """The first `num` images of each class (all for 0), in their order."""
+def first_per_class(samples: Samples, num: int) -> Samples:
+    """Select the first samples of each class, in their order.
+
+    Args:
+        samples: labelled samples.
+        num: number of samples per class; 0 for all.
+
+    Example:
+        >>> samples = Samples(torch.arange(5), torch.tensor([1, 0, 1, 1, 0]))
+        >>> first_per_class(samples, 1).inputs.tolist()
+        [0, 1]
+    """
     if not num:
         return samples
     order = samples.labels.argsort(stable=True)

@@ -1,4 +1,4 @@
-"""What figures of a finished model need."""
+"""Data for figures of a finished model: features, class vectors, thumbnails of exemplars and of errors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,19 @@ FILE_NAME = "sketch.npz"
 
 @torch.no_grad()
 def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, confusion: Tensor) -> Sketch:
-    """What pictures of a finished model need.
+    """Collect what figures of a finished model need.
 
-    `features` of test images of the newest classes with their `labels`; the head's `vectors` of all classes;
-    thumbnails of `exemplars` (with `exemplar_labels`) and of test images of the classes confused most often (`errors`,
-    with `error_labels` and what they were `error_taken` for).
+    Args:
+        method: the method after its last task.
+        samples: test images of all classes.
+        num_old: number of classes before the last task.
+        num_seen: number of classes.
+        confusion: prediction counts of the head.
+
+    Returns:
+        `features` of test images of the newest classes with their `labels`; the head's `vectors` of all classes;
+        thumbnails of `exemplars` (with `exemplar_labels`) and of test images of the most confused pairs of classes
+        (`errors`, with their `error_labels` and predictions `error_taken`).
     """
     new = min(num_seen - num_old, max(SHOWN_CLASSES // 2, SHOWN_CLASSES - num_old))
     first_old = max(0, num_old - (SHOWN_CLASSES - new))
@@ -69,7 +77,7 @@ def _errors(method: Method[Any], samples: Samples, confusion: Tensor) -> tuple[S
 def _thumbnails(method: Method[Any], samples: Samples) -> Tensor:
     """uint8 images no larger than a thumbnail."""
     channels, height, width = method.setting.image_shape
-    parts = [method.setting.transform.untest(inputs) for inputs, _ in method.setting.batches(samples)]
+    parts = [method.setting.transform.denormalise(inputs) for inputs, _ in method.setting.batches(samples)]
     images = torch.cat(parts).cpu() if parts else torch.empty(0, channels, height, width, dtype=torch.uint8)
     if max(height, width) <= THUMBNAIL or not len(images):
         return images

@@ -1,1 +1,1 @@
-"""."""
+"""Image files: reading, decoding, scanning, unpacking and downloading."""

@@ -1,4 +1,4 @@
-"""Archives unpacked without trust: no path leaves the folder, no links, a limit on the size."""
+"""Unpacking of untrusted archives: no path leaves the target folder, no links, and a limit on the unpacked size."""
 
 from __future__ import annotations
 
@@ -19,94 +19,122 @@ from upcl.core.errors import UserError
 from upcl.core.files import exclusive_lock
 from upcl.core.progress import track
 
-MOST_BYTES = 400 * 10**9
+MAX_BYTES = 400 * 10**9
+MAX_EXPANSION = 20  # times the size of the archive: images hardly compress
+MIN_EXPANDED_BYTES = 10**8  # any archive may unpack to this much
 TAR_OVERHEAD = 10**8  # headers and padding of many small files
-MOST_TIMES, SMALL = 20, 10**8  # an archive of images unpacks to about its own size; small ones may to more
 
 
 @dataclass(frozen=True)
-class Member:
-    """One regular file of an archive."""
+class _Member:
+    """A regular file in an archive."""
 
     name: str
     size: int
     open: Callable[[], IO[bytes]]
 
 
+def unpack(archive: Path, root: Path, folder: str) -> Path:
+    """Unpack an archive of a folder.
+
+    The content is unpacked next to its destination and moved there once it is complete, so `root / folder` is either
+    complete or absent. Processes that unpack the same archive wait for each other.
+
+    Args:
+        archive: a `.zip`, `.tar` or `.tar.gz` file.
+        root: an existing folder, in which the new folder is created.
+        folder: the folder that the archive contains.
+
+    Returns:
+        The path of the unpacked folder; if it exists already, nothing is unpacked.
+
+    Raises:
+        UserError: the archive is damaged, unsafe or too large, or does not contain the folder.
+
+    Example:
+        >>> root = Path(tempfile.mkdtemp())
+        >>> with zipfile.ZipFile(root / "birds.zip", "w") as archive:
+        ...     archive.writestr("birds/names.txt", "robin")
+        >>> (unpack(root / "birds.zip", root, "birds") / "names.txt").read_text()
+        'robin'
+    """
+    with exclusive_lock(root / f".{folder}.lock"), _open_members(archive) as members:
+        for leftover in root.glob(f".unpacking-{folder}-*"):  # of a process that was killed: we hold the lock
+            shutil.rmtree(leftover)
+        if (root / folder).is_dir():  # another process was faster
+            return root / folder
+        _check_members(archive, members)
+        with tempfile.TemporaryDirectory(dir=root, prefix=f".unpacking-{folder}-") as temporary:
+            _extract(archive, members, Path(temporary))
+            if not (Path(temporary) / folder).is_dir():
+                raise UserError(f"{archive} does not contain the folder {folder}")
+            (Path(temporary) / folder).rename(root / folder)
+    return root / folder
+
+
 @contextmanager
-def _members(archive: Path) -> Iterator[list[Member]]:
+def _open_members(archive: Path) -> Iterator[list[_Member]]:
     try:
         if archive.name.endswith(".zip"):
             with zipfile.ZipFile(archive) as zipped:
                 links = [i.filename for i in zipped.infolist() if (i.external_attr >> 16) & 0o170000 == 0o120000]
-                _refuse_links(archive, links)
+                _check_no_links(archive, links)
                 files = [i for i in zipped.infolist() if not i.is_dir()]
-                yield [Member(i.filename, i.file_size, partial(zipped.open, i)) for i in files]
+                yield [_Member(i.filename, i.file_size, partial(zipped.open, i)) for i in files]
         else:
-            _check_stream(archive)
+            _check_gzip_stream(archive)
             with tarfile.open(archive) as tar:
-                _refuse_links(archive, [m.name for m in tar.getmembers() if not (m.isfile() or m.isdir())])
-                inside = [m for m in tar.getmembers() if m.isfile()]
-                yield [Member(m.name, m.size, partial(_content, tar, m)) for m in inside]
+                _check_no_links(archive, [m.name for m in tar.getmembers() if not (m.isfile() or m.isdir())])
+                regular = [m for m in tar.getmembers() if m.isfile()]
+                yield [_Member(m.name, m.size, partial(_open_tar_member, tar, m)) for m in regular]
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise UserError(f"{archive} is damaged or cannot be unpacked: {error}. Remove it and get it again") from None
+        raise UserError(
+            f"{archive} is damaged or cannot be unpacked: {error}; delete it and download it again"
+        ) from None
 
 
-def _check_stream(archive: Path) -> None:
-    """Read a gzip file to its end, where its checksum is: tarfile would take a damaged header for the end."""
-    if archive.name.endswith("gz"):
-        size = 0
-        with gzip.open(archive) as stream:
-            while block := stream.read(1 << 24):
-                size += len(block)
-                _refuse_size(archive, size - TAR_OVERHEAD)
-
-
-def _refuse_size(archive: Path, size: int) -> None:
-    most = min(MOST_BYTES, max(SMALL, MOST_TIMES * archive.stat().st_size))
-    if size > most:
-        raise UserError(f"{archive} unpacks to more than {most:,} bytes: it was not unpacked")
-
-
-def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
+def _open_tar_member(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
     content = tar.extractfile(member)
     assert content is not None, "a regular file has content"
     return content
 
 
-def _refuse_links(archive: Path, names: list[str]) -> None:
+def _check_gzip_stream(archive: Path) -> None:
+    """Read a gzip file up to the checksum at its end: tarfile mistakes a damaged header for the end of the archive."""
+    if archive.name.endswith("gz"):
+        size = 0
+        with gzip.open(archive) as stream:
+            while block := stream.read(1 << 24):
+                size += len(block)
+                _check_size(archive, size - TAR_OVERHEAD)
+
+
+def _check_size(archive: Path, size: int) -> None:
+    limit = min(MAX_BYTES, max(MIN_EXPANDED_BYTES, MAX_EXPANSION * archive.stat().st_size))
+    if size > limit:
+        raise UserError(f"{archive} was not unpacked: its content exceeds the limit of {limit:,} bytes")
+
+
+def _check_no_links(archive: Path, names: list[str]) -> None:
     if names:
-        raise UserError(f"{archive} holds links or devices, such as {names[0]}: it was not unpacked")
+        raise UserError(f"{archive} was not unpacked: it contains links or devices, such as {names[0]}")
 
 
-def unpack(archive: Path, root: Path, folder: str) -> Path:
-    """Unpack into a folder aside and move `folder` into the root when all of it is there."""
-    with (
-        exclusive_lock(root / f".{folder}.lock"),
-        _members(archive) as members,
-    ):
-        for left in root.glob(f".unpacking-{folder}-*"):  # by a process that was killed: the lock is ours
-            shutil.rmtree(left)
-        if (root / folder).is_dir():  # another process was quicker
-            return root / folder
+def _check_members(archive: Path, members: list[_Member]) -> None:
+    for member in members:
+        path = PurePosixPath(member.name)
+        if path.is_absolute() or ".." in path.parts or "\\" in member.name:
+            raise UserError(f"{archive} was not unpacked: {member.name} lies outside the archive's folder")
+    _check_size(archive, sum(member.size for member in members))
+
+
+def _extract(archive: Path, members: list[_Member], target: Path) -> None:
+    with track(f"unpacking {archive.name}", len(members)) as advance:
         for member in members:
-            path = PurePosixPath(member.name)
-            if path.is_absolute() or ".." in path.parts or "\\" in member.name:
-                raise UserError(f"{archive} wants to write outside of its folder ({member.name}): it was not unpacked")
-        _refuse_size(archive, sum(member.size for member in members))
-        with (
-            tempfile.TemporaryDirectory(dir=root, prefix=f".unpacking-{folder}-") as aside,
-            track(f"unpacking {archive.name}", len(members)) as advance,
-        ):
-            for member in members:
-                target = Path(aside) / member.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with member.open() as source, target.open("wb") as file:
-                    shutil.copyfileobj(source, file)
-                advance(1)
-            if not (Path(aside) / folder).is_dir():
-                raise UserError(f"{archive} does not hold the folder {folder}")
-            (Path(aside) / folder).rename(root / folder)
-    return root / folder
+            path = target / member.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with member.open() as source, path.open("wb") as file:
+                shutil.copyfileobj(source, file)
+            advance(1)

@@ -1,4 +1,4 @@
-"""Downloads: official addresses, checked, resumed where they broke, and never half-written under their real name."""
+"""Data sets that can be downloaded: from their official addresses, verified, and resumed after an interruption."""
 
 from __future__ import annotations
 
@@ -12,66 +12,147 @@ from pathlib import Path
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.progress import track
-from upcl.data.loaders.imagenet import HOW
 
 from .archives import unpack
 
-CHUNK = 1 << 20
-TIMEOUT = 60
+CHUNK_BYTES = 1 << 20
+TIMEOUT_SECONDS = 60
+IMAGENET_INSTRUCTIONS = (
+    "request the ILSVRC2012 archives at image-net.org and unpack them to train/WNID/*.JPEG and either val/WNID/*.JPEG "
+    "or val/*.JPEG, with LOC_val_solution.csv or the development kit next to it"
+)
 
 
 @dataclass(frozen=True)
-class Remote:
-    """Where a data set is had, and how to know that it is the right file."""
+class RemoteArchive:
+    """Official archive of a data set.
 
+    Args:
+        title: the name of the data set in the literature.
+        url: where the archive is published.
+        md5: the checksum of the archive, in hexadecimal.
+        folder: the folder that the archive contains.
+
+    Example:
+        >>> REMOTE_ARCHIVES["cifar100"].filename
+        'cifar-100-python.tar.gz'
+    """
+
+    title: str
     url: str
     md5: str
     folder: str
 
     @property
-    def archive(self) -> str:
+    def filename(self) -> str:
+        """Name of the archive file."""
         return self.url.rsplit("/", 1)[1]
 
 
-REMOTES: dict[str, Remote] = {
-    "cifar10": Remote(
+REMOTE_ARCHIVES: dict[str, RemoteArchive] = {
+    "cifar10": RemoteArchive(
+        "CIFAR-10",
         "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz",
         "c58f30108f718f92721af3b95e74349a",
         "cifar-10-batches-py",
     ),
-    "cifar100": Remote(
+    "cifar100": RemoteArchive(
+        "CIFAR-100",
         "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
         "eb9058c3a382ffc7106e4002c42a8d85",
         "cifar-100-python",
     ),
-    "tinyimagenet": Remote(
-        "http://cs231n.stanford.edu/tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de", "tiny-imagenet-200"
+    "tinyimagenet": RemoteArchive(
+        "Tiny-ImageNet",
+        "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+        "90528d7ca1a48142e341f4ef8d21d0de",
+        "tiny-imagenet-200",
     ),
 }
 
 
-def get(name: str, root: Path) -> Path:
-    """Download and unpack a data set; what is there already is left alone."""
+def find_dataset(name: str, root: Path) -> Path:
+    """Locate the folder of a downloadable data set, unpacking its archive if only that is present.
+
+    Args:
+        name: a key of `REMOTE_ARCHIVES`.
+        root: the folder that holds the data sets.
+
+    Raises:
+        UserError: neither the folder nor the archive is in `root`.
+
+    Example:
+        >>> find_dataset("cifar100", Path("/nowhere"))
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: CIFAR-100 is not in /nowhere (expected cifar-100-python/ or \
+cifar-100-python.tar.gz): run `upcl data get cifar100`
+    """
+    remote = REMOTE_ARCHIVES[name]
+    if (root / remote.folder).is_dir():
+        return root / remote.folder
+    if (root / remote.filename).is_file():
+        return unpack(root / remote.filename, root, remote.folder)
+    raise UserError(
+        f"{remote.title} is not in {root} (expected {remote.folder}/ or {remote.filename}): run `upcl data get {name}`"
+    )
+
+
+def download_dataset(name: str, root: Path) -> Path:
+    """Download and unpack a data set, unless it is already there.
+
+    Args:
+        name: a key of `REMOTE_ARCHIVES`.
+        root: the folder that holds the data sets; created if necessary.
+
+    Returns:
+        The folder of the data set.
+
+    Raises:
+        UserError: there is no such data set to download, the transfer failed, or the disk is full.
+
+    Example:
+        >>> download_dataset("cifar1000", Path("data"))
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: unknown data set to download 'cifar1000': did you mean cifar100 or cifar10?
+    """
     if name.startswith("imagenet"):
-        raise UserError(f"{name} is not open to download: {HOW}")
-    if name not in REMOTES:
-        raise unknown_choice("data set to download", name, REMOTES)
-    remote = REMOTES[name]
+        raise UserError(f"{name} cannot be downloaded automatically: {IMAGENET_INSTRUCTIONS}")
+    if name not in REMOTE_ARCHIVES:
+        raise unknown_choice("data set to download", name, REMOTE_ARCHIVES)
+    remote = REMOTE_ARCHIVES[name]
     if (root / remote.folder).is_dir():
         return root / remote.folder
     try:
         root.mkdir(parents=True, exist_ok=True)
-        archive = fetch(remote, root)
+        archive = fetch_archive(remote, root)
         return unpack(archive, root, remote.folder)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise UserError(f"the disk of {root} is full: make room and run the command again") from None
+            raise UserError(f"the disk of {root} is full: free some space and rerun the command") from None
         raise
 
 
-def fetch(remote: Remote, root: Path) -> Path:
-    """The checked archive. A broken transfer stays as `.part` and goes on where it stopped."""
-    target = root / remote.archive
+def fetch_archive(remote: RemoteArchive, root: Path) -> Path:
+    """Download an archive and verify its checksum.
+
+    An interrupted transfer is kept as `.part` and resumed by the next call; the final name exists only once the
+    checksum is right.
+
+    Args:
+        remote: the archive to download.
+        root: the folder to store it in.
+
+    Returns:
+        The path of the verified archive.
+
+    Raises:
+        UserError: the transfer failed or the checksum is wrong.
+
+    Example:
+        >>> fetch_archive(REMOTE_ARCHIVES["cifar100"], Path("data"))  # doctest: +SKIP
+        PosixPath('data/cifar-100-python.tar.gz')
+    """
+    target = root / remote.filename
     if target.exists() and _md5(target) == remote.md5:
         return target
     part = target.with_name(target.name + ".part")
@@ -79,13 +160,11 @@ def fetch(remote: Remote, root: Path) -> Path:
         _transfer(remote.url, part)
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
-        raise UserError(
-            f"{remote.url} could not be read: {reason}. The same command goes on where it stopped"
-        ) from None
+        raise UserError(f"downloading {remote.url} failed: {reason}; rerun the command to resume") from None
     found = _md5(part)
     if found != remote.md5:
         part.unlink()
-        raise UserError(f"{remote.url} gave a file with md5 {found}, not {remote.md5}: it was thrown away")
+        raise UserError(f"{remote.url} has the wrong md5 checksum, {found} instead of {remote.md5}: file discarded")
     part.replace(target)
     return target
 
@@ -94,21 +173,21 @@ def _transfer(url: str, part: Path) -> None:
     start = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
     try:
-        response: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
+        response: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # nothing is left to send
+        if error.code == 416:  # range not satisfiable: nothing is left to send
             return
         raise
     with response, part.open("ab" if response.status == 206 else "wb") as file:
         done = file.tell()
         total = done + int(response.headers["Content-Length"]) if response.headers["Content-Length"] else None
-        with track(part.name.removesuffix(".part"), total, completed=done, unit="bytes") as advance:
-            while block := response.read(CHUNK):
+        with track(f"downloading {part.name.removesuffix('.part')}", total, completed=done, unit="bytes") as advance:
+            while block := response.read(CHUNK_BYTES):
                 file.write(block)
                 done += len(block)
                 advance(len(block))
     if total is not None and done < total:
-        raise ConnectionError(f"the transfer broke after {done:,} of {total:,} bytes")
+        raise ConnectionError(f"connection lost after {done:,} of {total:,} bytes")
 
 
 def _md5(path: Path) -> str:

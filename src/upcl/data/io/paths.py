@@ -1,35 +1,60 @@
-"""Where data lies: `--data-root`, else UPCL_DATA, else the platform's cache folder."""
+"""Where data sets and decoded images are stored, and how paths are printed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import re
 from pathlib import Path
 
 import platformdirs
 
-from upcl.core.errors import UserError
-
-from .archives import unpack
-
 
 def data_root(given: str | Path | None = None) -> Path:
-    """The folder that holds data sets, one folder or archive each."""
+    """Folder that holds the data sets: `given`, else `$UPCL_DATA`, else a folder in the platform's cache.
+
+    Args:
+        given: the folder chosen by the user, if any.
+
+    Example:
+        >>> data_root("/mnt/data").as_posix()
+        '/mnt/data'
+    """
     chosen = given or os.environ.get("UPCL_DATA")
     return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl") / "data"
 
 
 def decoded_root() -> Path:
-    """The folder for images that were decoded once."""
+    """Folder that caches decoded images: below `$UPCL_CACHE`, else below the platform's cache.
+
+    Example:
+        >>> decoded_root().name
+        'decoded'
+    """
     chosen = os.environ.get("UPCL_CACHE")
     return (Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl")) / "decoded"
 
 
-def find_folder(root: Path, folder: str, archives: Sequence[str], what: str, how: str) -> Path:
-    """A data set's folder in the root, unpacked from its archive where only that is there."""
-    if (root / folder).is_dir():
-        return root / folder
-    for name in archives:
-        if (root / name).is_file():
-            return unpack(root / name, root, folder)
-    raise UserError(f"{what} is not in {root}: looked for {folder}/ and {', '.join(archives)}. {how}")
+def printable_path(path: str | Path) -> str:
+    r"""Path that is safe to print, even if its bytes are not UTF-8 or contain terminal control sequences.
+
+    Args:
+        path: any path, or a part of one.
+
+    Example:
+        >>> printable_path(os.fsdecode(b"caf\xe9.jpg"))
+        'caf\\xe9.jpg'
+    """
+    return printable(os.fsencode(path).decode("utf-8", "backslashreplace"))
+
+
+def printable(text: str) -> str:
+    r"""Text with control characters escaped, so that it cannot steer a terminal.
+
+    Args:
+        text: any text, such as a class name from a file.
+
+    Example:
+        >>> printable("red\x1b[31m\n")
+        'red\\x1b[31m\\n'
+    """
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: found[0].encode("unicode_escape").decode(), text)

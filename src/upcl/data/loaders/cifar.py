@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from their Python files, read without executing what a pickle asks for."""
+"""CIFAR-10 and CIFAR-100 from their Python files, without executing code that a pickle may contain."""
 
 from __future__ import annotations
 
@@ -13,117 +13,44 @@ import torch
 from upcl.core.errors import UserError
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
-from upcl.data.io.paths import find_folder
+from upcl.data.io.download import find_dataset
 from upcl.data.transforms import Brightness, Flip, PadCrop, Transform
 
 MEAN, STD = (0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761)  # PyCIL, for both sets
 TRANSFORM = Transform(MEAN, STD, (PadCrop(4), Flip(0.5), Brightness(63 / 255)))
-KINDS = {"u1": np.uint8, "i4": np.int32, "i8": np.int64, "b1": np.bool_}
-
-
-class _Kind:
-    """Stands for numpy's dtype while a file is read: plain numbers in this machine's order only."""
-
-    def __init__(self, name: str | bytes, *_: Any) -> None:
-        self.name = name.decode("latin1") if isinstance(name, bytes) else str(name)
-
-    def __setstate__(self, state: Any) -> None:
-        if self.name not in KINDS or state[1] not in ("<", "|", b"<", b"|") or any(state[2:5]):
-            raise pickle.UnpicklingError(f"it holds an array of {self.name}")
-
-
-class _Array:
-    """Stands for an array while a file is read; becomes one of the numbers, the shape and the bytes it was given."""
-
-    array: np.ndarray
-
-    def __init__(self, *_: Any) -> None: ...
-
-    def __setstate__(self, state: Any) -> None:
-        _, shape, kind, by_column, content = state
-        if not isinstance(kind, _Kind) or not isinstance(content, bytes) or by_column:
-            raise pickle.UnpicklingError("it holds an array that is not plain numbers")
-        self.array = np.frombuffer(content, KINDS[kind.name]).reshape(shape)
-
-
-def _latin1(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"it asks for the encoding {encoding}")
-    return text.encode("latin1")
-
-
-_STAND_INS: dict[tuple[str, str], Any] = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,
-    ("numpy._core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): None,
-    ("numpy", "dtype"): _Kind,
-    ("_codecs", "encode"): _latin1,
-}
-
-
-class ArraysOnly(pickle.Unpickler):
-    """Builds plain arrays, lists, dicts, numbers and strings; whatever else a file names is refused.
-
-    Nothing of numpy is called with what the file says: stand-ins take it, look at it, and make the arrays.
-    """
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _STAND_INS:
-            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
-        return _STAND_INS[module, name]
-
-
-def read_pickle(path: Path) -> dict[str, Any]:
-    """The mapping in one of CIFAR's files, with plain string keys."""
-    try:
-        with path.open("rb") as file:
-            content = ArraysOnly(file, encoding="bytes").load()
-    except FileNotFoundError:
-        raise UserError(f"{path} is missing: remove the folder and unpack the archive again") from None
-    except Exception as error:  # a damaged pickle can fail in any way
-        raise UserError(f"{path} is damaged or not a file of CIFAR and was not loaded: {error}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} is not a file of CIFAR")
-    names = {key.decode("latin1") if isinstance(key, bytes) else str(key): key for key in content}
-    return {name: _made(content[key]) for name, key in names.items()}
-
-
-def _made(value: Any) -> Any:
-    return value.array if isinstance(value, _Array) else value
+DTYPES = {"u1": np.uint8, "i4": np.int32, "i8": np.int64, "b1": np.bool_}
 
 
 @dataclass(frozen=True)
-class Layout:
-    """How one of the two sets is stored."""
+class CifarLayout:
+    """Files and keys in which one of the two data sets is stored.
 
-    title: str
-    folder: str
-    archive: str
+    Args:
+        name: the data set's name in the registry.
+        train: the files of training images.
+        test: the files of test images.
+        meta: the file of class names.
+        names_key: the key of the class names in `meta`.
+        labels_key: the key of the labels in the other files.
+        tasks: the default number of tasks.
+
+    Example:
+        >>> CIFAR100.labels_key
+        'fine_labels'
+    """
+
+    name: str
     train: tuple[str, ...]
     test: tuple[str, ...]
     meta: str
-    names: str
-    labels: str
+    names_key: str
+    labels_key: str
     tasks: int
 
 
-CIFAR100 = Layout(
-    "CIFAR-100",
-    "cifar-100-python",
-    "cifar-100-python.tar.gz",
-    ("train",),
-    ("test",),
-    "meta",
-    "fine_label_names",
-    "fine_labels",
-    tasks=10,
-)
-
-
-CIFAR10 = Layout(
-    "CIFAR-10",
-    "cifar-10-batches-py",
-    "cifar-10-python.tar.gz",
+CIFAR100 = CifarLayout("cifar100", ("train",), ("test",), "meta", "fine_label_names", "fine_labels", tasks=10)
+CIFAR10 = CifarLayout(
+    "cifar10",
     tuple(f"data_batch_{i}" for i in range(1, 6)),
     ("test_batch",),
     "batches.meta",
@@ -133,32 +60,141 @@ CIFAR10 = Layout(
 )
 
 
-def load_cifar(layout: Layout, name: str, root: Path) -> Dataset:
-    how = f"`upcl data get {name}` downloads it"
-    folder = find_folder(root, layout.folder, [layout.archive], layout.title, how)
-    names = read_pickle(folder / layout.meta).get(layout.names)
+def load_cifar(layout: CifarLayout, root: Path) -> Dataset:
+    """Load CIFAR-10 or CIFAR-100.
+
+    Args:
+        layout: `CIFAR10` or `CIFAR100`.
+        root: the folder that holds the unpacked data set or its archive.
+
+    Raises:
+        UserError: the files are missing or damaged.
+
+    Example:
+        >>> load_cifar(CIFAR100, Path("data")).train.inputs.shape  # doctest: +SKIP
+        torch.Size([50000, 3, 32, 32])
+    """
+    folder = find_dataset(layout.name, root)
+    names = read_cifar_file(folder / layout.meta).get(layout.names_key)
     if not isinstance(names, list):
-        raise UserError(f"{folder / layout.meta} does not hold the class names ({layout.names})")
-
-    def samples(files: tuple[str, ...]) -> Samples:
-        parts = [read_pickle(folder / file) for file in files]
-        try:
-            pixels = np.concatenate([part["data"] for part in parts]).reshape(-1, 3, 32, 32)
-            labels = np.concatenate([part[layout.labels] for part in parts])
-        except (KeyError, ValueError) as error:
-            raise UserError(f"{folder / files[0]} does not hold 32x32 colour images with labels: {error}") from None
-        if len(pixels) != len(labels) or not np.issubdtype(labels.dtype, np.integer):
-            raise UserError(f"{folder / files[0]} holds {len(pixels)} images and {len(labels)} labels")
-        return Samples(torch.from_numpy(np.ascontiguousarray(pixels)), torch.from_numpy(labels))
-
+        raise UserError(f"{folder / layout.meta} does not contain the class names ({layout.names_key})")
     return Dataset(
-        name=name,
-        train=samples(layout.train),
-        test=samples(layout.test),
-        classes=tuple(n.decode() if isinstance(n, bytes) else n for n in names),
+        name=layout.name,
+        train=_read_samples(folder, layout.train, layout.labels_key),
+        test=_read_samples(folder, layout.test, layout.labels_key),
+        classes=tuple(name.decode() if isinstance(name, bytes) else name for name in names),
         transform=TRANSFORM,
         backbone="resnet18",
         recipe="own",
         memory="2000",
         tasks=layout.tasks,
     )
+
+
+def _read_samples(folder: Path, files: tuple[str, ...], labels_key: str) -> Samples:
+    parts = [read_cifar_file(folder / file) for file in files]
+    try:
+        pixels = np.concatenate([part["data"] for part in parts]).reshape(-1, 3, 32, 32)
+        labels = np.concatenate([part[labels_key] for part in parts])
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{folder / files[0]} does not contain 32x32 colour images with labels: {error}") from None
+    if len(pixels) != len(labels) or not np.issubdtype(labels.dtype, np.integer):
+        raise UserError(f"{folder / files[0]} contains {len(pixels)} images but {len(labels)} integer labels")
+    return Samples(torch.from_numpy(np.ascontiguousarray(pixels)), torch.from_numpy(labels))
+
+
+def read_cifar_file(path: Path) -> dict[str, Any]:
+    """Read the mapping in one of CIFAR's pickle files.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The mapping, with `str` keys.
+
+    Raises:
+        UserError: the file is missing, damaged, or contains anything but plain arrays, lists, numbers and strings.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "meta"
+        >>> _ = path.write_bytes(pickle.dumps({b"label_names": ["cat", "dog"]}))
+        >>> read_cifar_file(path)
+        {'label_names': ['cat', 'dog']}
+    """
+    try:
+        with path.open("rb") as file:
+            content = RestrictedUnpickler(file, encoding="bytes").load()
+    except FileNotFoundError:
+        raise UserError(f"{path} is missing: delete the folder and unpack the archive again") from None
+    except Exception as error:  # a damaged pickle can fail in any way
+        raise UserError(f"{path} was not loaded: damaged or not a CIFAR file ({error})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} was not loaded: not a CIFAR file")
+    names = {key.decode("latin1") if isinstance(key, bytes) else str(key): key for key in content}
+    values = {name: content[key] for name, key in names.items()}
+    return {name: value.array if isinstance(value, _Array) else value for name, value in values.items()}
+
+
+class _Dtype:
+    """Replaces numpy's dtype while a file is read: plain numbers in the byte order of this machine only."""
+
+    def __init__(self, name: str | bytes, *_: Any) -> None:
+        self.name = name.decode("latin1") if isinstance(name, bytes) else str(name)
+
+    def __setstate__(self, state: Any) -> None:
+        if self.name not in DTYPES or state[1] not in ("<", "|", b"<", b"|") or any(state[2:5]):
+            raise pickle.UnpicklingError(f"array of {self.name}")
+
+
+class _Array:
+    """Replaces numpy's array while a file is read; builds one from the dtype, shape and bytes it is given."""
+
+    array: np.ndarray
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def __setstate__(self, state: Any) -> None:
+        _, shape, dtype, is_fortran, content = state
+        if not isinstance(dtype, _Dtype) or not isinstance(content, bytes) or is_fortran:
+            raise pickle.UnpicklingError("array that is not of plain numbers")
+        self.array = np.frombuffer(content, DTYPES[dtype.name]).reshape(shape)
+
+
+def _encode_latin1(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"text in the encoding {encoding}")
+    return text.encode("latin1")
+
+
+_REPLACEMENTS: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): None,
+    ("numpy", "dtype"): _Dtype,
+    ("_codecs", "encode"): _encode_latin1,
+}
+
+
+class RestrictedUnpickler(pickle.Unpickler):
+    """Unpickler for plain arrays, lists, dicts, numbers and strings; everything else is refused.
+
+    Nothing in numpy is called with arguments from the file: replacements receive them, check them and build the arrays.
+
+    Example:
+        >>> import io
+        >>> RestrictedUnpickler(io.BytesIO(pickle.dumps(print))).load()
+        Traceback (most recent call last):
+        _pickle.UnpicklingError: builtins.print is not allowed
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Look up a name used in the file; only what CIFAR's files need is allowed.
+
+        Args:
+            module: the module that the file names.
+            name: the class or function in it.
+        """
+        if (module, name) not in _REPLACEMENTS:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed")
+        return _REPLACEMENTS[module, name]

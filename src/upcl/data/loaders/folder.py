@@ -1,4 +1,4 @@
-"""A person's own folder of images as a data set."""
+"""Your own folder of images as a data set."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from upcl.core.errors import UserError
 from upcl.core.options import format_options, option, parse_options
+from upcl.core.splits import hold_out
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
 from upcl.data.defaults import (
@@ -26,105 +26,167 @@ from upcl.data.defaults import (
     default_normalisation,
 )
 from upcl.data.io.crops import Photos
-from upcl.data.io.images import decode
-from upcl.data.io.scan import FolderReport, ImageFile, printable_path, scan_folder
+from upcl.data.io.decoding import decode_cached
+from upcl.data.io.listing import ImageFile
+from upcl.data.io.paths import printable_path
+from upcl.data.io.scan import FolderReport, scan_folder
 from upcl.data.transforms import Transform
 
-LARGEST_SIZE = 2048
+MAX_SIZE = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOptions:
-    """What can be said of a folder after its path: `folder:PATH,size=96,test=10`."""
+    """Options after the path of a folder: `folder:PATH,size=96,test=10`.
+
+    Args:
+        size: height and width of the images; 0 for the default (see `default_image_size`).
+        test: percentage of each class to hold out for testing if there is no test folder.
+        seed: seed of the choice of the held-out images.
+        strict: 1 to treat an unreadable file as an error, 0 to skip it with a note.
+
+    Example:
+        >>> FolderOptions(test=100)
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: folder: test=100 leaves no images to train on or to test on; choose 1 to 99 percent
+    """
 
     size: int = option(
         0,
-        "height and width that images are brought to: the shorter side is scaled, the middle square cut out; above 64 "
-        "they stay in their files. 0: their own if all are the same square up to 64, else 64",
+        "height and width of the images: the shorter side is scaled, the central square is cropped; images larger than "
+        "64 are decoded for each batch. 0: their own size if all are the same square of at most 64 pixels, else 64",
     )
-    test: int = option(20, "percent held out for testing where there is no test folder")
-    seed: int = option(0, "what the held-out images are drawn from")
-    strict: int = option(0, "1: a file that cannot be read is an error, not a note")
+    test: int = option(20, "percentage of each class to hold out for testing if there is no test folder")
+    seed: int = option(0, "seed of the choice of the held-out images")
+    strict: int = option(0, "1: treat an unreadable file as an error; 0: skip it with a note")
 
     def __post_init__(self) -> None:
         if not 1 <= self.test <= 99:
-            raise UserError(f"folder: test={self.test} percent leaves nothing to train or to test on; say 1 to 99")
-        if self.size > LARGEST_SIZE:
-            raise UserError(f"folder: size={self.size} is more than {LARGEST_SIZE}")
+            raise UserError(
+                f"folder: test={self.test} leaves no images to train on or to test on; choose 1 to 99 percent"
+            )
+        if self.size > MAX_SIZE:
+            raise UserError(f"folder: size={self.size} exceeds the maximum of {MAX_SIZE}")
 
 
 def load_folder(text: str) -> Dataset:
-    """`PATH` or `PATH,size=96,test=10`."""
-    found = re.fullmatch(r"(.*?)((?:,\w+=[^,/]*)*)", text)
-    assert found
-    root, options = Path(found[1]).expanduser(), parse_options(FolderOptions, found[2].lstrip(","), "folder")
-    if not found[1]:
-        raise UserError("which folder? say --data folder:PATH")
-    if not root.is_dir() and (stream := re.fullmatch(r"(.+)/(T\d+|B\d+-Inc\d+)", found[1])):
-        raise UserError(f"there is no folder {root}; a stream comes before the path: folder/{stream[2]}:{stream[1]}")
-    health, good = scan_folder(root)
-    if options.strict and health.broken:
-        path, reason = health.broken[0]
-        raise UserError(f"{len(health.broken)} files cannot be read, first {root / path}: {reason}")
-    train, test, notes = _split(good, health, options)
+    """Load a folder in the layout `CLASS/*`, or `train/CLASS/*` and `test/CLASS/*`.
+
+    Args:
+        text: the path, optionally with `FolderOptions`: `photos,size=96,test=10`.
+
+    Raises:
+        UserError: the folder does not exist, or its images cannot be used for training and testing.
+
+    Example:
+        >>> load_folder("photos,size=96").image_shape  # doctest: +SKIP
+        (3, 96, 96)
+    """
+    root, options = _parse(text)
+    report, files = scan_folder(root)
+    if options.strict and report.broken:
+        path, reason = report.broken[0]
+        raise UserError(f"{len(report.broken)} files cannot be read, such as {root / path}: {reason}")
+    train, test, notes = _split(files, report, options)
     if not train:
-        raise UserError(f"{printable_path(root)}: no training image can be read, such as {health.broken[0][0]}")
+        raise UserError(f"{printable_path(root)}: no training image can be read, such as {report.broken[0][0]}")
     classes = sorted({file.label for file in train})
-    number = {label: k for k, label in enumerate(classes)}
-    size = options.size or default_image_size(good)
-    channels = default_channels(good)
-    paths = [file.path for file in (*train, *test)]
-    photos = None
-    if size > MAX_DECODED_SIZE:
-        identity = hashlib.sha256("".join(file.pixels for file in (*train, *test)).encode()).hexdigest()
-        photos = Photos(Photos.names(paths), size, identity, channels, scale=CROP_SCALE)
-    inputs = torch.arange(len(paths)) if photos else decode(paths, size, channels, printable_path(root.name))
-    every = Samples(inputs, torch.tensor([number[file.label] for file in (*train, *test)]))
+    label_of = {name: label for label, name in enumerate(classes)}
+    size, channels = options.size or default_image_size(files), default_channels(files)
+    used = [*train, *test]
+    inputs, photos = _load_images(used, size, channels, printable_path(root.name))
+    samples = Samples(inputs, torch.tensor([label_of[file.label] for file in used]))
     mean, std = default_normalisation(inputs[: len(train)], photos)
     return Dataset(
         name=f"folder:{printable_path(root.resolve().name)}{format_options(options)}",
-        train=every[: len(train)],
-        test=every[len(train) :],
+        train=samples[: len(train)],
+        test=samples[len(train) :],
         classes=tuple(classes),
         transform=Transform(mean, std, default_augmentations(size, crop=photos is None), photos),
         backbone=default_backbone(size),
         recipe="quick",
         memory=DEFAULT_MEMORY,
         tasks=min(5, len(classes)),
-        notes=(*health.notes(), *notes),
+        notes=(*report.notes(), *notes),
     )
 
 
-def _split(
-    good: Sequence[ImageFile], health: FolderReport, options: FolderOptions
-) -> tuple[list[ImageFile], list[ImageFile], list[str]]:
-    """Training and test files: those of the two folders, or a part held out of the one."""
-    train = [file for file in good if file.part == "train"]
-    tested = [file for file in good if file.part == "test"]
-    if not tested and not any(label.startswith("test/") for label in health.empty):
-        return *hold_out(train, options.test, options.seed), []
-    classes, others = {file.label for file in train}, {file.label for file in tested}
-    if not classes & others:
+def hold_out_files(files: Sequence[ImageFile], percent: int, seed: int) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Split files into training and held-out files, with the same share of each class and at least one image of it.
+
+    Copies of an image stay on the same side of the split.
+
+    Args:
+        files: readable files.
+        percent: the percentage of each class to hold out.
+        seed: the seed of the choice.
+
+    Returns:
+        The training files and the held-out files, each sorted by class.
+
+    Raises:
+        UserError: a class has a single image, apart from copies of it.
+
+    Example:
+        >>> files = [ImageFile(Path(f"{k}.png"), "robin", "train", digest=str(k)) for k in range(10)]
+        >>> train, held_out = hold_out_files(files, percent=20, seed=0)
+        >>> len(train), len(held_out)
+        (8, 2)
+    """
+    files = sorted(files, key=lambda file: file.label)
+    distinct: dict[str, set[str]] = {}
+    for file in files:
+        distinct.setdefault(file.label, set()).add(file.digest)
+    if single := [label for label, digests in distinct.items() if len(digests) < 2]:
         raise UserError(
-            f"the test folder has none of the classes of the train folder: {', '.join(sorted(others)[:5]) or 'none'} "
-            f"against {', '.join(sorted(classes)[:5])}"
+            f"class '{single[0]}' has a single image, but training and testing need at least one each: add images to it, "
+            "or a test folder"
         )
-    left_out = sorted(others - classes)
-    notes = [f"classes of the test folder without training images were left out: {', '.join(left_out[:5])}"]
-    return train, [file for file in tested if file.label in classes], notes if left_out else []
+    labels, digests = [file.label for file in files], [file.digest for file in files]
+    mask = hold_out(labels, percent / 100, seed, groups=digests, min_per_class=1)
+    pairs = list(zip(files, mask, strict=True))
+    return [file for file, held_out in pairs if not held_out], [file for file, held_out in pairs if held_out]
 
 
-def hold_out(files: Sequence[ImageFile], percent: int, seed: int) -> tuple[list[ImageFile], list[ImageFile]]:
-    """A seeded split, the same share of each class and at least one image of it; equal images stay together."""
-    draw = np.random.default_rng(seed)
-    train, test = [], []
-    for label in sorted({file.label for file in files}):
-        members = [file for file in files if file.label == label]
-        distinct = list(dict.fromkeys(file.pixels for file in members))
-        if len(distinct) < 2:
-            raise UserError(f"class '{label}' has one image: it cannot be trained and tested on; add images or test/")
-        chosen = draw.permutation(len(distinct))[: max(1, len(distinct) * percent // 100)]
-        held = {distinct[k] for k in chosen}
-        test += [file for file in members if file.pixels in held]
-        train += [file for file in members if file.pixels not in held]
-    return train, test
+def _parse(text: str) -> tuple[Path, FolderOptions]:
+    found = re.fullmatch(r"(.*?)((?:,\w+=[^,/]*)*)", text)
+    assert found, "the pattern matches any text"
+    path, options = found[1], parse_options(FolderOptions, found[2].lstrip(","), "folder")
+    if not path:
+        raise UserError("the path of the folder is missing: use folder:PATH")
+    root = Path(path).expanduser()
+    if not root.is_dir() and (stream := re.fullmatch(r"(.+)/(T\d+|B\d+-Inc\d+)", path)):
+        raise UserError(f"there is no folder {root}; put the stream before the path: folder/{stream[2]}:{stream[1]}")
+    return root, options
+
+
+def _split(
+    files: Sequence[ImageFile], report: FolderReport, options: FolderOptions
+) -> tuple[list[ImageFile], list[ImageFile], list[str]]:
+    """Training and test files from their two folders, or with a part held out of the only one; and notes."""
+    train = [file for file in files if file.split == "train"]
+    test = [file for file in files if file.split == "test"]
+    if not test and not any(label.startswith("test/") for label in report.empty):
+        return *hold_out_files(train, options.test, options.seed), []
+    train_classes, test_classes = {file.label for file in train}, {file.label for file in test}
+    if not train_classes & test_classes:
+        raise UserError(
+            "the train and test folders have no class in common: "
+            f"{', '.join(sorted(train_classes)[:5])} for training, "
+            f"{', '.join(sorted(test_classes)[:5]) or 'none'} for testing"
+        )
+    ignored = sorted(test_classes - train_classes)
+    notes = [f"classes of the test folder skipped: no training images: {', '.join(ignored[:5])}"]
+    return train, [file for file in test if file.label in train_classes], notes if ignored else []
+
+
+def _load_images(
+    files: Sequence[ImageFile], size: int, channels: int, description: str
+) -> tuple[torch.Tensor, Photos | None]:
+    """Decoded images; or, if they are large, the positions of their files and what decodes them."""
+    paths = [file.path for file in files]
+    if size <= MAX_DECODED_SIZE:
+        return decode_cached(paths, size, channels, description), None
+    identity = hashlib.sha256("".join(file.digest for file in files).encode()).hexdigest()
+    photos = Photos.from_files(paths, size, identity, channels=channels, scale=CROP_SCALE)
+    return torch.arange(len(paths)), photos

@@ -1,4 +1,4 @@
-"""ImageNet (ILSVRC2012) and its subsets of 100 classes, from the folders that its archives unpack to."""
+"""ImageNet (ILSVRC2012) and subsets of 100 classes, from the folders that its archives unpack to."""
 
 from __future__ import annotations
 
@@ -20,153 +20,197 @@ from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
 from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
 from upcl.data.io.crops import Photos
-from upcl.data.io.images import images_in
-from upcl.data.subset import Slice
+from upcl.data.io.download import IMAGENET_INSTRUCTIONS
+from upcl.data.io.images import list_images
+from upcl.data.subset import SubsetOptions
 from upcl.data.transforms import Augmentation, Brightness, Flip, Transform
 
 SIZE = 224
-LUCIR_SEED, SUBSET = 1993, 100
-HOW = (
-    "image-net.org gives the archives of ILSVRC2012 to those who ask; unpack them to train/WNID/*.JPEG and "
-    "val/*.JPEG (with LOC_val_solution.csv or the development kit beside it) or val/WNID/*.JPEG"
-)
+SUBSET_SIZE = 100
+LUCIR_SEED = 1993
+FOLDERS = ("imagenet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC")
+GROUND_TRUTH = "ILSVRC2012_validation_ground_truth.txt"
 
-
-TRUTH = "ILSVRC2012_validation_ground_truth.txt"
+LabelledPaths = list[tuple[Path, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subset(Slice):
-    """Which 100 classes, and how many images of each."""
+class ImageNet100Options(SubsetOptions):
+    """Which 100 classes to use, and how many images of each.
+
+    Args:
+        train: number of training images per class; 0 for all.
+        test: number of test images per class; 0 for all.
+        list: "lucir" (the random choice of LUCIR with seed 1993), "first" (by WordNet ID), or a file with one WordNet
+            ID per line. By default "lucir", or all classes of a folder that has exactly 100.
+
+    Example:
+        >>> ImageNet100Options(list="first", train=10).list
+        'first'
+    """
 
     list: str = option(
         "",
-        "which 100 of the 1,000 classes: 'lucir' (LUCIR's draw with seed 1993), 'first' (by WordNet number), or a FILE "
-        "with a WordNet number a line. Nothing: lucir, or all classes of a folder that has 100",
+        "which 100 of the 1,000 classes: 'lucir' (the random choice of LUCIR with seed 1993), 'first' (by WordNet ID), "
+        "or a FILE with one WordNet ID per line. By default lucir, or all classes of a folder that has exactly 100",
     )
 
 
-def lucir_choice(num_classes: int = 1000) -> list[int]:
-    """The classes of LUCIR's ImageNet-100 as positions among the sorted WordNet numbers, in the order of the draw."""
-    return [int(k) for k in np.random.RandomState(LUCIR_SEED).permutation(num_classes)[:SUBSET]]
+def lucir_classes(num_classes: int = 1000) -> list[int]:
+    """Classes of ImageNet-100 as chosen in LUCIR's code, in the order of the draw.
+
+    Args:
+        num_classes: the number of classes to choose from.
+
+    Returns:
+        Positions among the sorted WordNet IDs.
+
+    Example:
+        >>> lucir_classes()[:4]
+        [54, 7, 894, 512]
+    """
+    return [int(k) for k in np.random.RandomState(LUCIR_SEED).permutation(num_classes)[:SUBSET_SIZE]]
 
 
-def load_imagenet(root: Path, options: Slice) -> Dataset:
-    """All classes of ROOT/imagenet."""
-    folder = _folder(root, ["imagenet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC"], "ImageNet")
-    brightness = Brightness(63 / 255)
-    return options.of(_dataset("imagenet1000", folder, _classes(folder), (Flip(0.5), brightness)))
+def load_imagenet(root: Path, options: SubsetOptions) -> Dataset:
+    """Load all classes of `ROOT/imagenet`; its validation images are used for testing.
+
+    Args:
+        root: the folder that holds the data sets.
+        options: the number of images per class.
+
+    Raises:
+        UserError: the files are missing or incomplete.
+
+    Example:
+        >>> len(load_imagenet(Path("data"), SubsetOptions()).classes)  # doctest: +SKIP
+        1000
+    """
+    folder = _find(root, FOLDERS, "ImageNet")
+    return options.apply(_dataset("imagenet1000", folder, _list_classes(folder), (Flip(0.5), Brightness(63 / 255))))
 
 
-def load_imagenet100(root: Path, options: Subset) -> Dataset:
-    """A named subset of ROOT/imagenet; or of ROOT/imagenet100, where 100 classes were sorted out already."""
-    folder = _folder(root, ["imagenet100", "imagenet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC"], "ImageNet-100")
-    found = _classes(folder)
-    if options.list == "" and len(found) == SUBSET:
-        name, chosen, said = "imagenet100", found, "as the folder has them"
+def load_imagenet100(root: Path, options: ImageNet100Options) -> Dataset:
+    """Load 100 classes of `ROOT/imagenet`, or of `ROOT/imagenet100` if it exists.
+
+    Args:
+        root: the folder that holds the data sets.
+        options: which classes, and the number of images per class.
+
+    Raises:
+        UserError: the files are missing or incomplete, or the list of classes is unknown.
+
+    Example:
+        >>> load_imagenet100(Path("data"), ImageNet100Options()).name  # doctest: +SKIP
+        'imagenet100:list=lucir'
+    """
+    folder = _find(root, ("imagenet100", *FOLDERS), "ImageNet-100")
+    found = _list_classes(folder)
+    if options.list == "" and len(found) == SUBSET_SIZE:
+        name, chosen, choice = "imagenet100", found, "all classes of the folder"
     else:
-        asked = options.list or "lucir"
-        name, chosen, said = f"imagenet100:list={asked}", _chosen(asked, found, folder), f"list '{asked}'"
+        wanted = options.list or "lucir"
+        name, chosen, choice = f"imagenet100:list={wanted}", _choose(wanted, found, folder), f"list '{wanted}'"
     dataset = _dataset(name, folder, chosen, (Flip(0.5),))
-    note = f"the classes of imagenet100 are {len(chosen)} of the {len(found)} in the folder: {said}"
-    return Slice(train=options.train, test=options.test).of(dataclasses.replace(dataset, notes=(note,)))
+    note = f"imagenet100 uses {len(chosen)} of the {len(found)} classes in the folder: {choice}"
+    subset = SubsetOptions(train=options.train, test=options.test)
+    return subset.apply(dataclasses.replace(dataset, notes=(note,)))
 
 
-def _folder(root: Path, names: list[str], what: str) -> Path:
+def _find(root: Path, names: Sequence[str], title: str) -> Path:
     for name in names:
         if (root / name / "train").is_dir():
             return root / name
-    looked = ", ".join(f"{name}/train" for name in names)
-    raise UserError(f"{what} is not in {root}: looked for {looked}. {HOW}")
+    expected = " or ".join(f"{name}/train" for name in names)
+    raise UserError(f"{title} is not in {root} (expected {expected}): {IMAGENET_INSTRUCTIONS}")
 
 
-def _classes(folder: Path) -> list[str]:
+def _list_classes(folder: Path) -> list[str]:
     train = folder / "train"
     if archives := sorted(train.glob("n*.tar")):
         raise UserError(
-            f"{train} still holds {len(archives)} archives: unpack each into a folder of its own name, such as "
-            f"{archives[0].stem}/"
+            f"{train} contains archives that are not unpacked ({len(archives)}): unpack each into a folder of the same "
+            f"name, such as {archives[0].stem}/"
         )
     found = sorted(path.name for path in train.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not found:
-        raise UserError(f"{train} holds no class folders. {HOW}")
+        raise UserError(f"{train} has no class folders: {IMAGENET_INSTRUCTIONS}")
     return found
 
 
-def _chosen(name: str, found: list[str], folder: Path) -> list[str]:
-    """The WordNet numbers of a named list, sorted as every folder reader sorts them."""
+def _choose(name: str, found: list[str], folder: Path) -> list[str]:
+    """The WordNet IDs of a named list, sorted as those of a folder are."""
     if name in ("lucir", "first"):
         if len(found) != 1000:
             raise UserError(
-                f"list '{name}' chooses among the 1,000 classes of ImageNet, but {folder / 'train'} has {len(found)}: "
-                "give your list as a file, list=FILE"
+                f"list '{name}' chooses from the 1,000 classes of ImageNet, but {folder / 'train'} has {len(found)}: "
+                "use list=FILE"
             )
-        return sorted(found[k] for k in lucir_choice()) if name == "lucir" else found[:SUBSET]
+        return sorted(found[k] for k in lucir_classes()) if name == "lucir" else found[:SUBSET_SIZE]
     path = Path(name).expanduser()
     if not os.path.isfile(path):  # noqa: PTH113 (a name may be longer than a path can be)
-        raise UserError(f"list '{name}': say lucir, first, or a file with a WordNet number a line")
+        raise UserError(f"unknown list '{name}': choose lucir, first, or a file with one WordNet ID per line")
     lines = [line.partition("#")[0].split() for line in path.read_text().splitlines()]
-    wanted = [words[0] for words in lines if words]
-    if missing := sorted(set(wanted) - set(found)):
-        raise UserError(f"{path}: {len(missing)} classes are not in {folder / 'train'}, such as {missing[0]}")
-    return sorted(set(wanted))
+    wanted = {words[0] for words in lines if words}
+    if missing := sorted(wanted - set(found)):
+        raise UserError(f"{path}: {len(missing)} WordNet IDs are not in {folder / 'train'}, such as {missing[0]}")
+    return sorted(wanted)
 
 
 def _dataset(name: str, folder: Path, classes: list[str], augmentations: tuple[Augmentation, ...]) -> Dataset:
-    number = {wnid: k for k, wnid in enumerate(classes)}
-    train = [(path, k) for wnid, k in number.items() for path in images_in(folder / "train" / wnid)]
-    test = _validation(folder, number)
+    label_of = {wnid: k for k, wnid in enumerate(classes)}
+    train = [(path, k) for wnid, k in label_of.items() for path in list_images(folder / "train" / wnid)]
+    test = _validation(folder, label_of)
     if not test:
-        raise UserError(f"{folder / 'val'} holds no images of these classes. {HOW}")
-    paths = Photos.names([path for path, _ in [*train, *test]])
-    labels = torch.tensor([label for _, label in [*train, *test]])
-    every = Samples(torch.arange(len(paths)), labels)
+        raise UserError(f"{folder / 'val'} has no images of these classes: {IMAGENET_INSTRUCTIONS}")
+    files = [path for path, _ in (*train, *test)]
+    labels = torch.tensor([label for _, label in (*train, *test)])
+    samples = Samples(torch.arange(len(files)), labels)
+    photos = Photos.from_files(files, SIZE, _identity(folder, files))
     return Dataset(
         name=name,
-        train=every[: len(train)],
-        test=every[len(train) :],
+        train=samples[: len(train)],
+        test=samples[len(train) :],
         classes=tuple(classes),
-        transform=Transform(
-            IMAGENET_MEAN, IMAGENET_STD, augmentations, Photos(paths, SIZE, _identity(folder, [*train, *test]))
-        ),
+        transform=Transform(IMAGENET_MEAN, IMAGENET_STD, augmentations, photos),
         backbone="resnet18-7x7",
-        memory="2000" if len(classes) <= SUBSET else "20000",
+        memory="2000" if len(classes) <= SUBSET_SIZE else "20000",
         tasks=10,
     )
 
 
-def _identity(folder: Path, files: Sequence[tuple[Path, int]]) -> str:
-    """Of the files' names and sizes: to read them all would take hours."""
+def _identity(folder: Path, files: Sequence[Path]) -> str:
+    """A digest of the files' names and sizes: reading them all would take hours."""
     digest = hashlib.sha256()
-    for path, _ in files:
+    for path in files:
         digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode(errors="surrogateescape"))
     return digest.hexdigest()
 
 
-def _validation(folder: Path, number: Mapping[str, int]) -> list[tuple[Path, int]]:
-    """Validation images with labels: sorted into folders, or flat with the labels in one of ImageNet's own files."""
+def _validation(folder: Path, label_of: Mapping[str, int]) -> LabelledPaths:
+    """Validation images with labels: in class folders, or in one folder with the labels in one of ImageNet's files."""
     val = folder / "val"
     if not val.is_dir():
-        raise UserError(f"{folder} has no val folder. {HOW}")
+        raise UserError(f"{folder} has no val folder: {IMAGENET_INSTRUCTIONS}")
     if any(path.is_dir() for path in val.iterdir()):
-        return [(p, k) for wnid, k in number.items() if (val / wnid).is_dir() for p in images_in(val / wnid)]
-    truth = _truth(folder)
-    return [(p, number[truth[p.stem]]) for p in images_in(val) if truth.get(p.stem) in number]
+        return [(p, k) for wnid, k in label_of.items() if (val / wnid).is_dir() for p in list_images(val / wnid)]
+    wnid_of = _ground_truth(folder)
+    return [(p, label_of[wnid_of[p.stem]]) for p in list_images(val) if wnid_of.get(p.stem) in label_of]
 
 
-def _truth(folder: Path) -> dict[str, str]:
-    """File name to WordNet number, from Kaggle's table or from the development kit."""
+def _ground_truth(folder: Path) -> dict[str, str]:
+    """WordNet ID of each validation image, from Kaggle's table or from the development kit."""
     for place in (folder, *list(folder.resolve().parents)[:3]):
         if (table := place / "LOC_val_solution.csv").is_file():
             with table.open(newline="") as file:
                 return {row["ImageId"]: row["PredictionString"].split()[0] for row in csv.DictReader(file)}
         for kit in (place / "ILSVRC2012_devkit_t12" / "data", place / "data"):
-            if (kit / TRUTH).is_file() and (kit / "meta.mat").is_file():
+            if (kit / GROUND_TRUTH).is_file() and (kit / "meta.mat").is_file():
                 synsets = scipy.io.loadmat(kit / "meta.mat", squeeze_me=True)["synsets"]
                 wnid_of = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in synsets}
-                lines = (kit / TRUTH).read_text().split()
+                lines = (kit / GROUND_TRUTH).read_text().split()
                 return {f"ILSVRC2012_val_{i:08d}": wnid_of[int(k)] for i, k in enumerate(lines, 1)}
     raise UserError(
-        f"{folder / 'val'} is not sorted into class folders, and neither LOC_val_solution.csv nor "
-        f"ILSVRC2012_devkit_t12/data ({TRUTH}, meta.mat) lies beside it. {HOW}"
+        f"{folder / 'val'} has no class folders, and neither LOC_val_solution.csv nor ILSVRC2012_devkit_t12/data "
+        f"({GROUND_TRUTH}, meta.mat) is next to it: {IMAGENET_INSTRUCTIONS}"
     )

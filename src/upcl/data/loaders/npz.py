@@ -1,4 +1,4 @@
-"""An npz file of one's own arrays as a data set."""
+"""An npz file with your own arrays as a data set."""
 
 from __future__ import annotations
 
@@ -19,23 +19,36 @@ from upcl.data.transforms import PadCrop, Transform
 KEYS = ("train_x", "train_y", "test_x", "test_y")
 
 
-def load_npz(text: str) -> Dataset:
-    """An npz with train_x, train_y, test_x, test_y (images N x H x W or N x H x W x C, uint8) and perhaps classes."""
-    path = Path(text).expanduser()
+def load_npz(path: str | Path) -> Dataset:
+    """Load a data set from a file written by `numpy.savez`.
+
+    Args:
+        path: a file with the arrays `train_x`, `train_y`, `test_x`, `test_y`: uint8 images (N x H x W or N x H x W x C)
+            and integer labels; optionally `classes`, the class names.
+
+    Raises:
+        UserError: the file cannot be read, or its arrays have the wrong type or shape.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "own.npz"
+        >>> images, labels = np.zeros((4, 8, 8), np.uint8), np.array([0, 1, 0, 1])
+        >>> np.savez(path, train_x=images, train_y=labels, test_x=images, test_y=labels, classes=["cat", "dog"])
+        >>> load_npz(path).classes
+        ('cat', 'dog')
+    """
+    path = Path(path).expanduser()
     arrays = _read(path)
     if missing := [key for key in KEYS if key not in arrays]:
-        raise UserError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(arrays)}")
-    train, test = (_samples(path, part, arrays[f"{part}_x"], arrays[f"{part}_y"]) for part in ("train", "test"))
-    num = int(train.labels.max()) + 1
-    names = (
-        [str(name) for name in np.atleast_1d(arrays["classes"])] if "classes" in arrays else list(map(str, range(num)))
-    )
+        raise UserError(f"{path} lacks the arrays {', '.join(missing)}; found {', '.join(arrays)}")
+    train, test = (_samples(path, split, arrays[f"{split}_x"], arrays[f"{split}_y"]) for split in ("train", "test"))
+    names = np.atleast_1d(arrays["classes"]) if "classes" in arrays else range(int(train.labels.max()) + 1)
     mean, std = default_normalisation(train.inputs)
     return Dataset(
         name=f"npz:{path.name}",
         train=train,
         test=test,
-        classes=tuple(names),
+        classes=tuple(map(str, names)),
         transform=Transform(mean, std, (PadCrop(max(1, train.inputs.shape[-1] // 8)),)),
         backbone="small",
         recipe="quick",
@@ -50,23 +63,25 @@ def _read(path: Path) -> Mapping[str, np.ndarray]:
     try:
         content = np.load(path, allow_pickle=False)
         if isinstance(content, np.ndarray):
-            raise UserError(f"{path} holds one array; an npz holds {', '.join(KEYS)} (numpy.savez)")
+            raise UserError(f"{path} contains a single array; save {', '.join(KEYS)} with numpy.savez")
         with content:
             return {key: content[key] for key in content.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"{path} cannot be read as npz: {error}") from None
 
 
-def _samples(path: Path, part: str, images: np.ndarray, labels: np.ndarray) -> Samples:
+def _samples(path: Path, split: str, images: np.ndarray, labels: np.ndarray) -> Samples:
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
-        raise UserError(f"{path}: images must be uint8, N x H x W or N x H x W x C, not {images.dtype} {images.shape}")
+        raise UserError(
+            f"{path}: {split}_x must be uint8, N x H x W or N x H x W x C, not {images.dtype} {images.shape}"
+        )
     images = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
     if images.shape[1] not in (1, 3):
-        raise UserError(f"{path}: {part}_x has {images.shape[1]} channels last; images are N x H x W x 1 or x 3")
+        raise UserError(f"{path}: {split}_x must have 1 or 3 channels in its last dimension, not {images.shape[1]}")
     if not np.issubdtype(labels.dtype, np.integer) or labels.shape != images.shape[:1]:
         raise UserError(
-            f"{path}: {part}_y must be {len(images)} whole numbers, one an image, not {labels.dtype} {labels.shape}"
+            f"{path}: {split}_y must have {len(images)} integers, one per image, not {labels.dtype} {labels.shape}"
         )
     if not len(images):
-        raise UserError(f"{path}: {part}_x holds no images")
+        raise UserError(f"{path}: {split}_x is empty")
     return Samples(torch.from_numpy(np.ascontiguousarray(images)), torch.from_numpy(labels.astype(np.int64)))

@@ -1,4 +1,4 @@
-"""Tiny-ImageNet-200 in its original layout: no folder has to be re-arranged."""
+"""Tiny-ImageNet-200 in its original layout: no folder needs to be rearranged."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from upcl.core.errors import UserError
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
 from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
-from upcl.data.io.images import decode, images_in
-from upcl.data.io.paths import find_folder
+from upcl.data.io.decoding import decode_cached
+from upcl.data.io.download import find_dataset
+from upcl.data.io.images import list_images
 from upcl.data.transforms import Flip, RandomResizedCrop, Transform
 
+LabelledPaths = list[tuple[Path, int]]
 
-def load_tiny(root: Path) -> Dataset:
-    how = "`upcl data get tinyimagenet` downloads it"
-    folder = find_folder(root, "tiny-imagenet-200", ["tiny-imagenet-200.zip"], "Tiny-ImageNet", how)
+
+def load_tiny_imagenet(root: Path) -> Dataset:
+    """Load Tiny-ImageNet-200; its validation images are used for testing.
+
+    Args:
+        root: the folder that holds `tiny-imagenet-200/` or `tiny-imagenet-200.zip`.
+
+    Raises:
+        UserError: the files are missing or inconsistent.
+
+    Example:
+        >>> load_tiny_imagenet(Path("data")).classes[0]  # doctest: +SKIP
+        'goldfish'
+    """
+    folder = find_dataset("tinyimagenet", root)
     wnids = (folder / "wnids.txt").read_text().split()
     lines = (folder / "words.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     words = dict(line.split("\t", 1) for line in lines if "\t" in line)
-    number = {wnid: k for k, wnid in enumerate(wnids)}
-    train = [(p, number[w]) for w in wnids for p in images_in(folder / "train" / w / "images")]
-    test = []
-    for line in (folder / "val" / "val_annotations.txt").read_text().splitlines():
-        if not line.strip():
-            continue
-        file, _, rest = line.partition("\t")
-        wnid = rest.partition("\t")[0]
-        if wnid not in number:
-            raise UserError(f"{folder / 'val' / 'val_annotations.txt'}: {wnid} is not in wnids.txt")
-        test.append((folder / "val" / "images" / file, number[wnid]))
-
-    def samples(part: list[tuple[Path, int]], what: str) -> Samples:
-        images = decode([path for path, _ in part], 64, 3, f"Tiny-ImageNet {what}")
-        return Samples(images, torch.tensor([label for _, label in part]))
-
+    label_of = {wnid: k for k, wnid in enumerate(wnids)}
+    train = [(path, label_of[wnid]) for wnid in wnids for path in list_images(folder / "train" / wnid / "images")]
     return Dataset(
         name="tinyimagenet",
-        train=samples(train, "train"),
-        test=samples(test, "validation"),
+        train=_decode(train, "train"),
+        test=_decode(_validation(folder / "val", label_of), "validation"),
         classes=tuple(words.get(wnid, wnid).split(",")[0] for wnid in wnids),
         transform=Transform(IMAGENET_MEAN, IMAGENET_STD, (RandomResizedCrop(64), Flip(0.5))),
         backbone="resnet18-7x7",
@@ -48,3 +48,21 @@ def load_tiny(root: Path) -> Dataset:
         memory="2000",
         tasks=10,
     )
+
+
+def _validation(folder: Path, label_of: dict[str, int]) -> LabelledPaths:
+    annotations = folder / "val_annotations.txt"
+    found = []
+    for line in annotations.read_text().splitlines():
+        if not line.strip():
+            continue
+        file, wnid = line.split("\t")[:2] if "\t" in line else (line, "")
+        if wnid not in label_of:
+            raise UserError(f"{annotations}: '{wnid}' is not in wnids.txt")
+        found.append((folder / "images" / file, label_of[wnid]))
+    return found
+
+
+def _decode(files: LabelledPaths, split: str) -> Samples:
+    images = decode_cached([path for path, _ in files], 64, 3, f"Tiny-ImageNet {split}")
+    return Samples(images, torch.tensor([label for _, label in files]))

@@ -185,7 +185,7 @@ def _decoding(repeats: int) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "photo.jpg"
             shown.resize((width, height)).save(path, quality=90)
-            photos = Photos(Photos.names([path]), 224, "photo")
+            photos = Photos.from_files([path], 224, "photo")
             whole = path.read_bytes()
 
             def plain(content: bytes = whole, box: tuple[int, int] = (width, height)) -> None:
