@@ -15,7 +15,8 @@ from typing import Any
 
 from rich.console import Console
 
-from upcl.cli.rendering import both, progress_of
+from upcl.cli.progress import run_progress
+from upcl.cli.train import both_readings
 from upcl.methods.registry import METHODS
 from upcl.research.config import Request
 from upcl.research.record import Record
@@ -52,16 +53,16 @@ def about(record: Record) -> str:
 
 
 def row(title: str, record: Record) -> str:
-    cells = [*both(record.a_last), *both(record.a_avg), f"{sum(record.seconds):.0f}"]
+    cells = [*both_readings(record.a_last), *both_readings(record.a_avg), f"{sum(record.seconds):.0f}"]
     return "| " + " | ".join([title, *cells]) + " |"
 
 
 def main(name: str) -> None:
     console, trained = Console(), {}
     for title, request in budgets(name):
-        with progress_of(console, title) as watch:
+        with run_progress(console, title) as bar:
             out = ROOT / "runs" / "quick" / re.sub(r"[^\w.+]+", "-", f"{name} {title}")
-            trained[title] = run(request, out=out, resume=True, on_progress=watch)
+            trained[title] = run(request, out=out, resume=True, on_progress=bar)
     lines = [about(next(iter(trained.values()))), "", HEAD, *(row(*each) for each in trained.items())]
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, _, rest = PAGE.read_text().partition(begin)

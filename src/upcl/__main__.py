@@ -1,3 +1,5 @@
+"""`python -m upcl` is the command `upcl`."""
+
 from upcl.cli import main
 
 main()

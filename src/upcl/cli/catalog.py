@@ -1,0 +1,185 @@
+"""`upcl methods`, `upcl show` and `upcl datasets`: what there is to choose from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+
+import click
+
+from .console import report_errors, stdout_console
+
+if TYPE_CHECKING:
+    from rich.padding import Padding
+    from rich.table import Table
+
+    from upcl.methods.registry import MethodClass
+
+
+@click.command()
+@report_errors()
+def methods() -> None:
+    """List the methods that can be trained.
+
+    `upcl show METHOD` describes one of them. A method of your own is trained as FILE.py:Class.
+
+    \b
+    Examples:
+      upcl methods
+      upcl train icarl --data digits
+      upcl train examples/own_method.py:HoldStill --data digits
+    """
+    from rich.table import Table
+
+    from upcl.methods.registry import METHODS, VARIANTS
+
+    console, table = stdout_console(), Table("name", "method", "what it does", "exemplars")
+    for name, method in METHODS.items():
+        table.add_row(name, method.title, method.summary, "yes" if method.uses_memory else "no")
+    console.print(table)
+    console.print(f"rows of the paper's ablation, also trained by name: {', '.join(VARIANTS)}")
+
+
+@click.command()
+@click.argument("method")
+@report_errors()
+def show(method: str) -> None:
+    """Describe METHOD: paper, fields, defaults and recipe.
+
+    Fields are set with --set FIELD=VALUE in `upcl train` and `upcl learn`.
+
+    \b
+    Examples:
+      upcl show upcl
+      upcl train upcl --set tau=0.1 --set recipe.lr=0.05
+    """
+    from upcl.methods.registry import find_method
+
+    console, found = stdout_console(), find_method(method)
+    console.print(f"[bold]{found.title}[/bold]: {found.summary}")
+    console.print(f"paper: {found.paper}", markup=False)
+    needs = {
+        "exemplars": found.needs_exemplars,
+        "exemplars (it runs without them, but poorly)": found.uses_memory and not found.needs_exemplars,
+        "a frozen copy of the previous network": found.uses_teacher,
+        "the number of classes in advance": found().needs_num_classes,
+    }
+    console.print(
+        f"needs: {', '.join(need for need, needed in needs.items() if needed) or 'nothing from earlier tasks'}"
+    )
+    console.print(f"differences from the paper: {found.deviations or 'none known'}", markup=False)
+    console.print("fields (--set FIELD=VALUE):")
+    for line in field_lines(found):
+        console.print(line)
+    console.print(recipe_table(found))
+
+
+@click.command()
+@report_errors()
+def datasets() -> None:
+    """List the data sets and how to get them.
+
+    A stream may follow a slash: T10 is ten equal tasks, B50-Inc10 fifty classes and then ten at a time. Options follow
+    a colon.
+
+    \b
+    Examples:
+      upcl train upcl --data cifar100/T10
+      upcl train upcl --data cifar100/B50-Inc10:train=100,test=50
+      upcl train upcl --data folder:photos/
+    """
+    from upcl.data.io.paths import data_root
+
+    console = stdout_console()
+    for table in dataset_tables():
+        console.print(table)
+    console.print(f"ROOT is --data-root, else $UPCL_DATA, else a cache folder; now: {data_root()}", soft_wrap=True)
+    console.print(
+        "streams after a slash, options after a colon: upcl train upcl --data cifar100/T10:train=100,test=50\n"
+        "T10: ten equal tasks; B50-Inc10: fifty classes first, then ten at a time",
+        soft_wrap=True,
+    )
+
+
+def field_lines(cls: type[Any]) -> Iterator[Padding]:
+    """The fields of a dataclass: name, default, type, meaning and the source of the default.
+
+    Args:
+        cls: a dataclass with `option` fields.
+    """
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    from upcl.core.options import fields_of
+
+    hints = get_type_hints(cls, include_extras=True)
+    for name, field in fields_of(cls).items():
+        about, kind = field.metadata, escape(_type_name(hints[name]))
+        yield Padding(f"[bold]{name}[/bold] = {escape(str(field.default))}   ({kind})", (0, 0, 0, 2))
+        yield Padding(escape(about.get("meaning", "")), (0, 0, 0, 6))
+        if about.get("source"):
+            yield Padding(f"[dim]source: {escape(about['source'])}[/dim]", (0, 0, 0, 6))
+
+
+def _type_name(hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " | ".join(map(str, get_args(hint)))
+    base = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+    return getattr(base, "__name__", str(base))
+
+
+def recipe_table(method: MethodClass) -> Table:
+    """A method's own recipe, for the first task and the later ones.
+
+    Args:
+        method: the class of the method.
+    """
+    from rich.table import Table
+
+    from upcl.core.recipes import Recipe
+
+    table = Table(title="own recipe: --set recipe.FIELD=VALUE, or first.FIELD, later.FIELD")
+    for column in ("field", "first task", "later tasks", "meaning"):
+        table.add_column(column)
+    for field in dataclasses.fields(Recipe):
+        first, later = (str(getattr(recipe, field.name)) for recipe in (method.recipes.first, method.recipes.later))
+        table.add_row(field.name, first, later, field.metadata["meaning"])
+    return table
+
+
+def dataset_tables() -> Iterator[Table]:
+    """What each data set is, where it comes from, and its options."""
+    from rich.table import Table
+
+    from upcl.data import DATASETS
+
+    what = Table("name", "what it is", "classes", "train + test images", "size", "licence")
+    where = Table("name", "location", "how to get it")
+    for name, entry in DATASETS.items():
+        what.add_row(name, entry.title, entry.num_classes, entry.num_images, entry.image_size, entry.licence)
+        where.add_row(name, entry.location, entry.how_to_obtain)
+    yield what
+    yield where
+    yield _dataset_options()
+
+
+def _dataset_options() -> Table:
+    from rich.table import Table
+
+    from upcl.core.options import fields_of
+    from upcl.data import DATASETS
+
+    table = Table("data sets", "option", "default", "meaning")
+    table.columns[0].max_width = 30
+    groups: dict[type[Any], list[str]] = {}
+    for name, entry in DATASETS.items():
+        if entry.options:
+            groups.setdefault(entry.options, []).append(name)
+    for cls, names in groups.items():
+        for row, field in enumerate(fields_of(cls).values()):
+            table.add_row(
+                ", ".join(names) if row == 0 else "", field.name, str(field.default), field.metadata["meaning"]
+            )
+        table.add_section()
+    return table

@@ -1,0 +1,101 @@
+"""Output to the terminal: consoles, errors with exit codes, and common cells of tables."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upcl.core.errors import UpclError, UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+RERUN = "Interrupted. Progress is saved; rerun the same command to continue."
+RESUME = "Interrupted. Progress is saved; rerun with --resume to continue."
+
+
+def stdout_console() -> Console:
+    """The console for results."""
+    from rich.console import Console
+
+    return Console(highlight=False, emoji=False)
+
+
+def stderr_console() -> Console:
+    """The console for progress and notices."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, emoji=False)
+
+
+def report_errors(*, interrupted: str = "Interrupted.") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: print expected errors in one line and exit with a code instead of a traceback.
+
+    The exit code is 2 for an error that the user can correct, 1 for any other failure and 130 for Ctrl-C.
+
+    Args:
+        interrupted: what to print after Ctrl-C.
+
+    Example:
+        >>> @report_errors()
+        ... def command():
+        ...     raise UserError("unknown method 'icral': did you mean icarl?")
+        >>> try:
+        ...     command()
+        ... except SystemExit as error:
+        ...     print(error.code)
+        2
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> None:
+            try:
+                command(*args, **kwargs)
+            except UpclError as error:
+                click.echo(f"error: {error}", err=True)
+                sys.exit(2 if isinstance(error, UserError) else 1)
+            except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                sys.exit(1)
+            except OSError as error:
+                click.echo(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
+                sys.exit(1)
+            except KeyboardInterrupt:
+                click.echo(interrupted, err=True)
+                sys.exit(130)
+
+        return wrapped
+
+    return decorate
+
+
+def format_number(value: float | None) -> str:
+    """A cell of a table: one decimal, or a dash for a missing value.
+
+    Args:
+        value: the number.
+
+    Example:
+        >>> format_number(81.25), format_number(None)
+        ('81.2', '-')
+    """
+    return "-" if value is None else f"{value:.1f}"
+
+
+def format_percent(value: float | None) -> str:
+    """A cell of a table: whole percent, or a dash for a missing value.
+
+    Args:
+        value: percent.
+
+    Example:
+        >>> format_percent(81.25)
+        '81 %'
+    """
+    return "-" if value is None else f"{value:.0f} %"

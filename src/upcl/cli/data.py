@@ -1,0 +1,111 @@
+"""`upcl data get` and `upcl data check`: download a data set, check a folder of images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .console import RERUN, report_errors, stdout_console
+from .group import SuggestingGroup
+from .options import DATA_ROOT
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from upcl.data.io.scan import FolderReport
+
+MAX_SIZES = 10  # image sizes that are listed
+MAX_FILES = 20  # files that are listed per problem
+
+
+@click.group(cls=SuggestingGroup)
+def data() -> None:
+    """Download a data set, or check a folder of images.
+
+    \b
+    Examples:
+      upcl data get cifar100
+      upcl data check photos/
+    """
+
+
+@data.command()
+@click.argument("name")
+@DATA_ROOT
+@report_errors(interrupted=RERUN)
+def get(name: str, data_root: Path | None) -> None:
+    """Download the data set NAME from its official address.
+
+    The checksum is verified, and an interrupted download is resumed.
+
+    \b
+    Examples:
+      upcl data get cifar100
+      upcl data get tinyimagenet --data-root /data
+    """
+    from upcl.data.io.download import download_dataset
+    from upcl.data.io.paths import data_root as resolve_root
+
+    click.echo(f"{name} is in {download_dataset(name, resolve_root(data_root))}")
+
+
+@data.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the complete report as JSON.")
+@report_errors()
+def check(path: Path, as_json: bool) -> None:
+    """Check the folder of images PATH before training on it.
+
+    Lists classes and image sizes, files that cannot be read, duplicates, images in two classes and images that leak
+    from the training part into the test part. PATH holds CLASS/*, or train/CLASS/* and test/CLASS/*.
+
+    \b
+    Examples:
+      upcl data check photos/
+      upcl data check photos/ --json
+    """
+    import json
+
+    from upcl.data.io.scan import scan_folder
+
+    report, _ = scan_folder(path)
+    if as_json:
+        click.echo(json.dumps(report.to_json(), indent=1))
+        return
+    console = stdout_console()
+    for part in folder_report_lines(report):
+        console.print(part)
+
+
+def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:
+    """A table of the classes, then each kind of problem with its files.
+
+    Args:
+        report: what was found in the folder.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    title = f"{len(report.classes)} classes, imbalance ratio {report.imbalance:.1f}"
+    table = Table("class", "train", "test", title=title)
+    for label, counts in report.classes.items():
+        table.add_row(escape(label), str(counts["train"]), str(counts["test"]))
+    yield table
+    yield from (escape(f"note: {remark}") for remark in report.layout_notes)
+    sizes = ", ".join(f"{size} ({num})" for size, num in list(report.sizes.items())[:MAX_SIZES])
+    yield f"sizes: {sizes}; grey: {report.grey}"
+    problems = {
+        "unreadable files": [f"{path}: {reason}" for path, reason in report.broken],
+        "folders without images": report.empty,
+        "duplicates within a class": [" = ".join(group) for group in report.duplicates],
+        "same image in two classes": [" = ".join(group) for group in report.label_conflicts],
+        "same image in train and test": [" = ".join(group) for group in report.train_test_leaks],
+    }
+    for problem, lines in problems.items():
+        yield f"{problem}: {len(lines) or 'none'}"
+        yield from (escape(f"  {line}") for line in lines[:MAX_FILES])
+        if len(lines) > MAX_FILES:
+            yield f"  and {len(lines) - MAX_FILES} more (--json lists all)"

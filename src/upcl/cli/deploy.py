@@ -1,0 +1,92 @@
+"""`upcl export` and `upcl serve`: use a model in other programs."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import click
+
+from upcl.core.errors import UserError
+
+from .console import report_errors
+from .options import MODEL_FILE
+from .quiet import quiet_export
+
+
+@click.command()
+@MODEL_FILE
+@click.option("--onnx", type=click.Path(path_type=Path), help="ONNX file to write.")
+@click.option("--torch", "program", type=click.Path(path_type=Path), help="PyTorch exported program (.pt2) to write.")
+@report_errors()
+def export(model: Path, onnx: Path | None, program: Path | None) -> None:
+    """Export a model as ONNX or as a PyTorch program.
+
+    Input: uint8 RGB photos of any size, N x height x width x 3. Output: the confidence of each class (N x C) and the
+    familiarity (N). Resizing, cropping and normalisation are part of the graph; class names are in its metadata.
+
+    \b
+    Examples:
+      upcl export birds.upcl --onnx birds.onnx
+      upcl export birds.upcl --torch birds.pt2
+    """
+    from upcl.model.export import export_onnx, export_torch
+    from upcl.model.learner import Learner
+
+    if not (onnx or program):
+        raise UserError("no output given: add --onnx FILE or --torch FILE")
+    for path in (onnx, program):
+        if path and (path.suffix == ".upcl" or path.resolve() == model.resolve()):
+            raise UserError(f"{path}: an export must not overwrite a model or be named like one; choose another name")
+    learner = Learner(model, device="cpu")
+    for path, write in ((onnx, export_onnx), (program, export_torch)):
+        if path:
+            with quiet_export():
+                write(learner, path)
+            click.echo(f"written to {path}")
+
+
+@click.command()
+@MODEL_FILE
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; any but this machine's needs a token."
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 picks a free one."
+)
+@click.option("--token", show_default="none on this machine, else random", help="Bearer token that clients must send.")
+@report_errors()
+def serve(model: Path, host: str, port: int, token: str | None) -> None:
+    """Serve a model over HTTP: a web page and a JSON API.
+
+    The page takes photos by drag and drop; the API is described in /openapi.json.
+
+    \b
+    Examples:
+      upcl serve birds.upcl
+      curl -F images=@photo.jpg http://127.0.0.1:8000/api/predict
+    """
+    import secrets
+    import socket
+
+    from upcl.model.learner import Learner
+
+    try:
+        import uvicorn
+
+        from upcl.model.server.addresses import is_loopback, page_url
+        from upcl.model.server.app import make_app
+    except ImportError as error:
+        raise UserError(f"serving needs {error.name}: pip install 'upcl[serve]'") from None
+    if not is_loopback(host) and not token:
+        token = secrets.token_urlsafe(24)
+        click.echo(f"token for clients: {token}")
+    app = make_app(Learner(model), token or None)
+    try:
+        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise UserError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port") from None
+    click.echo(f"open {page_url(host, listener.getsockname()[1])}   (Ctrl-C stops the server)")
+    config = uvicorn.Config(app, log_level="warning", timeout_keep_alive=15, limit_concurrency=128)
+    with contextlib.suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])

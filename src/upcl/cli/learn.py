@@ -1,0 +1,150 @@
+"""`upcl learn`: create a model from photos, or add classes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .console import RERUN, format_percent, report_errors, stderr_console, stdout_console
+from .options import DEVICE, MODEL, SETTINGS, parse_settings, with_options
+from .progress import epoch_progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from upcl.model.bundle import Bundle
+
+READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars"}
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@MODEL
+@click.option(
+    "--method",
+    show_default="upcl",
+    help="Any of `upcl methods` that does not need the number of classes in advance.",
+)
+@click.option("--epochs", type=click.IntRange(1), show_default="30", help="Passes over the images.")
+@click.option("--memory", show_default="20/class", help="Exemplars stored in the model file: 20/class, 2000 or 50MB.")
+@click.option(
+    "--backbone",
+    show_default="by image size",
+    help="Network by name, or a file of pretrained ResNet-18, 34 or 50 weights.",
+)
+@click.option("--frozen", is_flag=True, help="Freeze the backbone: only the layers after it learn.")
+@click.option(
+    "--size",
+    type=click.IntRange(8, 1024),
+    show_default="their own, at most 64",
+    help="Size in pixels that images are scaled to.",
+)
+@DEVICE
+@click.option(
+    "--max-forgetting",
+    type=float,
+    default=20,
+    show_default=True,
+    metavar="POINTS",
+    help="Reject the update if accuracy on known classes drops by more than this many points.",
+)
+@with_options([SETTINGS])
+@report_errors(interrupted=RERUN)
+def learn(
+    folder: Path,
+    model: Path,
+    method: str | None,
+    epochs: int | None,
+    memory: str | None,
+    backbone: str | None,
+    frozen: bool,
+    size: int | None,
+    device: str,
+    max_forgetting: float,
+    settings: tuple[str, ...],
+) -> None:
+    """Learn the classes in FOLDER, one sub-folder each.
+
+    The first call creates the model file. Later calls with other folders add classes, or more photos of known ones;
+    old photos are not needed again, since the file stores a few of each class. Interrupt it at any time: the file
+    stays intact, and the same command continues.
+
+    \b
+    Examples:
+      upcl learn birds/ --model birds.upcl
+      upcl learn more-birds/ --model birds.upcl
+      upcl predict --model birds.upcl photo.jpg
+    """
+    from upcl.model.learner import Learner
+    from upcl.model.spec import DEFAULT_EPOCHS, LearnOptions
+
+    options = LearnOptions(
+        method=method,
+        options=dict(parse_settings(settings)),
+        backbone=backbone,
+        memory=memory,
+        size=size,
+        frozen=frozen,
+        epochs=epochs or DEFAULT_EPOCHS,
+        max_forgetting=max_forgetting,
+    )
+    learner = Learner(model, device=device)
+    with epoch_progress(stderr_console(), f"learning {folder}") as on_epoch:
+        learner.learn(folder, options, on_epoch)
+    bundle, console = learner.require_bundle(), stdout_console()
+    console.print(accuracy_table(bundle))
+    for note in learner.notes:
+        click.echo(f"note: {note}", err=True)
+    for line in update_summary(bundle):
+        click.echo(line)
+    console.print(f"written to {model}", soft_wrap=True, markup=False)
+
+
+def update_summary(bundle: Bundle) -> Iterator[str]:
+    """Lines on the latest update of a model.
+
+    Args:
+        bundle: the model.
+    """
+    entry, state = bundle.history[-1], bundle.state
+    for name, num in entry.extra.items():
+        yield f"{num} more images of {name}, a class known before"
+    if entry.note:
+        yield entry.note
+    accuracy = entry.accuracy.get(state.reading)
+    if accuracy is None:
+        yield "Accuracy unknown: holding out an image needs at least two per class."
+    else:
+        num, reading = state.calibration.num_images, READINGS[state.reading]
+        yield f"accuracy on {num} held-out images: {accuracy:.1f} % (by {reading})"
+
+
+def accuracy_table(bundle: Bundle) -> Table:
+    """A table of the accuracy per class after the latest step of a model, and before it.
+
+    Args:
+        bundle: the model.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    from upcl.data.io.paths import printable
+
+    step = bundle.history[-1]
+    before = bundle.history[-2].by_class if len(bundle.history) > 1 else {}
+    columns = ("class", "accuracy", *(["before"] if before else []), "")
+    table = Table(*columns, title=f"{len(step.by_class)} classes", caption="accuracy on held-out images")
+    for name, value in step.by_class.items():
+        status = "new" if name in step.added else "more images" if name in step.extra else ""
+        cells = [format_percent(value), *([format_percent(before.get(name))] if before else []), status]
+        table.add_row(escape(printable(name)), *cells)
+    old = [name for name in step.by_class if name in before]
+    if old:
+        after, earlier = step.mean_accuracy(old), bundle.history[-2].mean_accuracy(old)
+        table.add_section()
+        table.add_row("mean of known classes", format_percent(after), format_percent(earlier), "")
+        table.add_row("mean of new classes", format_percent(step.mean_accuracy(step.added)), "-", "")
+    return table

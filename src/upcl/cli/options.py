@@ -1,0 +1,168 @@
+"""Options that several commands share, and the request that they describe."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from upcl.core.errors import UserError
+
+if TYPE_CHECKING:
+    from upcl.research.config import Request
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+DEVICE = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps.")
+DATA_ROOT = click.option(
+    "--data-root",
+    type=click.Path(path_type=Path),
+    show_default="$UPCL_DATA, else a cache folder",
+    help="Folder that holds the data sets.",
+)
+SETTINGS = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a field of the method (`upcl show METHOD` lists them) or of its recipe (recipe.lr=0.05). Repeatable.",
+)
+MODEL = click.option("--model", required=True, type=click.Path(path_type=Path), help="The model file (*.upcl).")
+MODEL_FILE = click.argument("model", type=click.Path(path_type=Path))
+FORMAT = click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["html", "md", "csv", "latex", "json", "png", "svg", "pdf"]),
+    default="html",
+    show_default=True,
+    help="html: a page; md, csv, latex, json: the tables; png, svg, pdf: one file per figure.",
+)
+
+
+def _default(text: str) -> dict[str, Any]:
+    return {"show_default": text}
+
+
+RUN_OPTIONS = (
+    click.option("--data", **_default("digits"), help="Data set; `upcl datasets` lists them."),
+    click.option("--tasks", **_default("the data set's"), help="Number of tasks (5), or classes per task (4,3,3)."),
+    click.option("--memory", **_default("the data set's"), help="Exemplar budget: 2000, 20/class or 50MB."),
+    click.option("--exemplars", **_default("herding"), help="Exemplar selection: herding, random or closest."),
+    click.option("--seed", type=int, **_default("0"), help="Seed of initialisation and sampling."),
+    click.option("--order-seed", type=int, **_default("1993"), help="Seed of the class order."),
+    click.option("--order", help="Custom class order: names or numbers (cat,dog,owl), or a file with one per line."),
+    click.option(
+        "--epochs", type=int, **_default("the recipe's"), help="Epochs per task; milestones and warm-up scale."
+    ),
+    click.option("--backbone", **_default("the data set's"), help="Feature extractor."),
+    click.option(
+        "--recipe", **_default("the data set's"), help="own (the method's), paper (one for all methods) or quick."
+    ),
+    click.option("--protocol", **_default("honest"), help="honest, or paper (the choices of the official code)."),
+    click.option(
+        "--select",
+        **_default("the protocol's"),
+        help="Epoch that each task keeps: last, validation, or test (which leaks test data).",
+    ),
+    click.option(
+        "--validation", type=float, **_default("0.1"), help="Fraction of training data for --select validation."
+    ),
+    click.option(
+        "--precision", **_default("float32"), help="Backbone precision: float32, or bfloat16 on accelerators."
+    ),
+    click.option("--longtail", **_default("balanced"), help="Long-tailed data: exp:0.01, step:0.1, exp:0.01:ordered."),
+    SETTINGS,
+    click.option(
+        "--config", type=click.Path(path_type=Path), help="YAML file with the same keys; options override it."
+    ),
+)
+"""Options that describe a run: all but `--set` and `--config` have the name of a field of `Request`."""
+
+GRID_OPTIONS = (
+    click.option(
+        "--jobs",
+        type=click.IntRange(1),
+        default=1,
+        show_default=True,
+        help="Number of parallel runs; they share the cores.",
+    ),
+    DEVICE,
+    DATA_ROOT,
+    click.option(
+        "--dry-run", is_flag=True, help="Only list the runs, with time and disk space estimated from a few steps."
+    ),
+)
+
+
+def with_options(options: Sequence[Decorator]) -> Decorator:
+    """Add several options to a command.
+
+    Args:
+        options: the options, in the order of the help.
+    """
+
+    def add_all(command: Callable[..., Any]) -> Callable[..., Any]:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return add_all
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """Split the values of `--set`.
+
+    Args:
+        pairs: `KEY=VALUE` texts.
+
+    Raises:
+        UserError: if there is no equals sign.
+
+    Example:
+        >>> parse_settings(["tau=0.1", "recipe.lr = 0.05"])
+        {'tau': '0.1', 'recipe.lr': '0.05'}
+    """
+    settings = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise UserError(f"--set {pair}: expected key=value")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def build_request(
+    method: str | None, settings: Sequence[str], config: Path | None, given: Mapping[str, Any]
+) -> Request:
+    """Make the request of a command: options override the config file, which overrides the defaults.
+
+    Args:
+        method: name of the method; None leaves it to the config file.
+        settings: values of `--set`.
+        config: a YAML file with fields of a request.
+        given: fields of the request by option; None for an option that was not given.
+
+    Raises:
+        UserError: if a key or a value is wrong.
+
+    Example:
+        >>> build_request("icarl", ["temperature=3"], None, {"tasks": "4,3,3", "seed": None}).tasks
+        (4, 3, 3)
+    """
+    from upcl.research.config import Request, parse_sizes, read_order, read_yaml
+
+    values: dict[str, Any] = read_yaml(config) if config else {}
+    values.update({key: value for key, value in given.items() if value is not None})
+    if method is not None:
+        values["method"] = method
+    if isinstance(values.get("tasks"), str):
+        values["tasks"] = parse_sizes(values["tasks"])
+    if isinstance(values.get("order"), str):
+        values["order"] = read_order(values["order"])
+    if values.get("method") is None:
+        raise UserError("no method given: name one (`upcl train upcl`), or add 'method: upcl' to the config file")
+    request = Request.from_mapping(values)
+    return dataclasses.replace(request, options={**request.options, **parse_settings(settings)})

@@ -1,0 +1,48 @@
+"""`upcl report`: a page, tables or figures of stored runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .console import report_errors
+from .options import FORMAT
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    show_default="report.html; tables: printed; figures: figures/",
+    help="File to write; for figures, the folder.",
+)
+@FORMAT
+@click.option("--title", default="Runs", show_default=True, help="Title of the page.")
+@report_errors()
+def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> None:
+    """Summarise runs as a page, tables or figures.
+
+    The page is one self-contained HTML file. PATH is the folder of a run, or a folder that contains runs. Runs that
+    differ only in their seeds are averaged, and differences in protocol are pointed out.
+
+    \b
+    Examples:
+      upcl report runs -o report.html
+      upcl report runs/upcl-digits-seed0 runs/icarl-digits-seed0 --format md
+      upcl report runs --format svg -o figures
+    """
+    from upcl.research.report.content import of_runs
+    from upcl.research.report.formats import TABLE_FORMATS
+    from upcl.research.report.load import read_runs
+    from upcl.research.report.write import PICTURES, table_text, write
+
+    notes: list[str] = []
+    content = of_runs(read_runs(paths, notes), title, notes, only_tables=kind in TABLE_FORMATS)
+    if kind in TABLE_FORMATS and out is None:
+        click.echo(table_text(content, kind), nl=False)
+        return
+    for path in write(content, kind, out or Path("figures" if kind in PICTURES else "report.html")):
+        click.echo(f"written to {path}")

@@ -1,0 +1,217 @@
+"""`upcl reproduce` and `upcl audit`: the paper's experiments, and checks of its published tables."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from upcl.core.errors import unknown_choice
+
+from .console import RERUN, report_errors, stdout_console
+from .grid import execute, report_failures, show_estimates
+from .options import FORMAT, GRID_OPTIONS, with_options
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from upcl.research.executor import ExecutorOptions
+    from upcl.research.paper.experiments import Experiment
+    from upcl.research.paper.published import Finding
+    from upcl.research.report.tables import Table as ResultTable
+
+MIN_NAME_WIDTH = 8  # characters for the first column of a table
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "listed", is_flag=True, help="List the experiments and what each shows.")
+@click.option(
+    "--scale",
+    type=click.Choice(["full", "quick"]),
+    default="quick",
+    show_default=True,
+    help="full: the paper's setting; quick: the same experiment at a reduced size.",
+)
+@click.option(
+    "--data", default="builtin", show_default=True, help="Data for --scale quick: builtin (digits) or cifar100."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("results"),
+    show_default=True,
+    help="Folder for runs and pages; experiments with the same folder share runs.",
+)
+@FORMAT
+@with_options(GRID_OPTIONS)
+@report_errors(interrupted=RERUN)
+def reproduce(
+    name: str | None,
+    listed: bool,
+    scale: Literal["full", "quick"],
+    data: str,
+    out: Path,
+    kind: str,
+    jobs: int,
+    device: str,
+    data_root: Path | None,
+    dry_run: bool,
+) -> None:
+    """Run the paper's experiments; compare with its numbers.
+
+    NAME is one of the experiments that --list describes, or `all`. Finished runs are skipped: rerun the same command
+    after Ctrl-C or a crash.
+
+    \b
+    Examples:
+      upcl reproduce --list
+      upcl reproduce ablation --dry-run
+      upcl reproduce ablation --data cifar100 --jobs 2
+    """
+    from rich.padding import Padding
+
+    from upcl.research.executor import ExecutorOptions
+    from upcl.research.paper import experiments
+
+    if listed or name is None:
+        console = stdout_console()
+        for each in experiments.names():
+            console.print(f"[bold]{each}[/bold]")
+            console.print(Padding(experiments.description(each), (0, 0, 1, 4)))
+        return
+    if name not in (*experiments.names(), "all"):
+        raise unknown_choice("experiment", name, (*experiments.names(), "all"))
+    every = experiments.names() if data == "builtin" else experiments.names_with_cifar100()
+    chosen = [experiments.load(each, scale, data) for each in (every if name == "all" else [name])]
+    options = ExecutorOptions(out / "runs", jobs, device, data_root)
+    failed = [
+        each.name
+        for each in chosen
+        if _reproduce(each, options, out / f"{each.name}-{each.scale}", kind, dry_run=dry_run)
+    ]
+    if failed:
+        sys.exit(1)
+
+
+def _reproduce(experiment: Experiment, options: ExecutorOptions, stem: Path, kind: str, *, dry_run: bool) -> bool:
+    """Run what is left of one experiment, then print and write its tables; whether a run failed."""
+    from upcl.research.grid import prepare
+    from upcl.research.paper.uniformity import measure_all
+    from upcl.research.report.content import of_experiment
+    from upcl.research.report.load import read_runs
+    from upcl.research.report.write import PICTURES, can_write, write
+
+    console, distances = stdout_console(), []
+    console.rule(f"{experiment.title} ({experiment.scale})")
+    if experiment.uniformity and dry_run:
+        plan = experiment.uniformity
+        console.print(
+            f"{len(plan.counts)} numbers of prototypes, 4 generators, {plan.draws} draws each, {plan.energy_draws} of "
+            "minimum energy (the slow one: up to a minute per draw)"
+        )
+    elif experiment.uniformity:
+        for found in measure_all(stem.with_name(f"{stem.name}.jsonl"), experiment.uniformity):
+            console.print(f"{found.num} prototypes, {found.generator}: {found.mean:.4f}")
+            distances.append(found)
+    runs = prepare(experiment.grid, options.out, options.data_root) if experiment.grid else []
+    if runs:
+        show_estimates(runs, options) if dry_run else execute(runs, options)
+    failed = report_failures(runs)
+    done = [run.folder for run in runs if run.record]
+    if dry_run or not (done or distances):
+        return failed  # nothing to show; earlier results stay
+    missing = len(runs) - len(done)
+    notes = [f"{missing} of {len(runs)} runs are missing because they failed"] if missing else []
+    content = of_experiment(experiment, read_runs(done), distances, notes)
+    for table in content.tables:
+        console.print(*result_tables(table, console.width), sep="\n")
+    if can_write():
+        for path in write(content, kind, stem if kind in PICTURES else stem.with_name(f"{stem.name}.{kind}")):
+            console.print(f"written to {path}", soft_wrap=True, markup=False)
+    return failed
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@report_errors()
+def audit(as_json: bool) -> None:
+    """Check the paper's published tables against each other.
+
+    Lists differences that do not add up, contradictions between tables, copied numbers, misplaced bold print and
+    claims in the text that the tables do not support.
+
+    \b
+    Examples:
+      upcl audit
+      upcl audit --json
+    """
+    import dataclasses
+    import json
+
+    from upcl.research.paper.published import audit as audit_tables
+
+    findings = audit_tables()
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=1))
+    else:
+        stdout_console().print(audit_table(findings))
+
+
+def audit_table(findings: Sequence[Finding]) -> Table:
+    """A table of what is inconsistent in the published tables.
+
+    Args:
+        findings: the findings of the audit.
+    """
+    from rich.table import Table
+
+    counts = ", ".join(f"{kind} {num}" for kind, num in Counter(finding.kind for finding in findings).items())
+    table = Table("kind", "where", "what", title=f"{len(findings)} findings in the published tables: {counts}")
+    for finding in findings:
+        table.add_row(finding.kind, finding.where, finding.what)
+    return table
+
+
+def result_tables(results: ResultTable, width: int) -> Iterator[Table | str]:
+    """A table of results, then its notes. Columns that do not fit continue in further tables with the same rows.
+
+    Args:
+        results: the table.
+        width: characters per line.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    cells = [
+        [escape(f"{row[place].text}\n{row[place].interval}".rstrip("\n")) for row in results.rows]
+        for place in range(len(results.columns))
+    ]
+    sizes = [
+        max(map(len, [*title.split(), *"\n".join(column).splitlines()]))
+        for title, column in zip(results.columns, cells, strict=True)
+    ]
+    left = width - 4 - sum(size + 3 for size in sizes[1:])
+    sizes[0] = min(sizes[0], left if left >= MIN_NAME_WIDTH else width // 3)
+    for band in _bands(sizes, width):
+        table = Table(title=escape(results.title))
+        for place in band:
+            table.add_column(results.columns[place], justify="right" if place else "left", width=sizes[place])
+        for row in zip(*(cells[place] for place in band), strict=True):
+            table.add_row(*row)
+        yield table
+    yield from (escape(note) for note in results.notes)
+
+
+def _bands(sizes: Sequence[int], width: int) -> list[list[int]]:
+    """Columns per table, each with the first column."""
+    bands = [[0]]
+    for place in range(1, len(sizes)):
+        if len(bands[-1]) > 1 and 1 + sum(sizes[k] + 3 for k in (*bands[-1], place)) > width:
+            bands.append([0])
+        bands[-1].append(place)
+    return bands

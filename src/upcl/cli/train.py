@@ -1,0 +1,290 @@
+"""`upcl train`, `upcl demo` and `upcl verify-resume`: run methods and print their results."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .console import RERUN, RESUME, format_number, report_errors, stderr_console, stdout_console
+from .options import DATA_ROOT, DEVICE, RUN_OPTIONS, build_request, with_options
+from .progress import run_progress
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from upcl.research.config import Request
+    from upcl.research.record import ByReading, Record
+    from upcl.training.profiler import Trace
+
+DEMO_METHODS = ("finetune", "icarl", "upcl")
+
+
+@click.command()
+@click.argument("method", required=False)
+@with_options(RUN_OPTIONS)
+@DATA_ROOT
+@DEVICE
+@click.option(
+    "--out", type=click.Path(path_type=Path), show_default="runs/METHOD-DATA-seedSEED", help="Folder of the run."
+)
+@click.option("--resume", is_flag=True, help="Resume the run in --out.")
+@click.option(
+    "--compile", "compiled", is_flag=True, help="Compile the backbone: faster steps after about a minute of warm-up."
+)
+@click.option("--profile", is_flag=True, help="Trace a few steps (Chrome format) and print where the time goes.")
+@click.option(
+    "--track",
+    multiple=True,
+    metavar="TRACKER",
+    help="Also log to tensorboard, mlflow or wandb, in files next to the run's folder. Repeatable.",
+)
+@click.option(
+    "--save-seconds", type=float, default=30, show_default=True, help="Time between checkpoints within a task."
+)
+@report_errors(interrupted=RESUME)
+def train(
+    method: str | None,
+    settings: tuple[str, ...],
+    config: Path | None,
+    data_root: Path | None,
+    device: str,
+    out: Path | None,
+    resume: bool,
+    compiled: bool,
+    profile: bool,
+    track: tuple[str, ...],
+    save_seconds: float,
+    **given: Any,
+) -> None:
+    """Train METHOD on the tasks of a data set.
+
+    Prints the accuracy after every task and writes the run's folder: record.json, checkpoints and the losses of every
+    epoch. Interrupt it at any time; --resume continues with exactly the same result.
+
+    \b
+    Examples:
+      upcl train upcl --data digits --tasks 5 --memory 20
+      upcl train icarl --data synthetic:classes=100 --set temperature=4
+      upcl train upcl --set margin=none --set recipe.lr=0.05 --out runs/test
+      upcl train upcl --out runs/test --resume
+    """
+    from upcl.research.run import run
+    from upcl.research.trackers import combine_callbacks, tracking
+    from upcl.training.profiler import Profiler
+
+    request = build_request(method, settings, config, given)
+    out = out or default_folder(request)
+    profiler = Profiler(out) if profile else None
+    with run_progress(stderr_console(), request.method_name) as bar, tracking(track, out) as tracked:
+        record = run(
+            request,
+            out=out,
+            resume=resume,
+            device=device,
+            data_root=data_root,
+            on_progress=combine_callbacks(bar, tracked.on_progress),
+            save_seconds=save_seconds,
+            compiled=compiled,
+            profiler=profiler,
+        )
+        tracked.finish(record)
+    console = stdout_console()
+    console.print(task_table(record))
+    for reading in ("head", "nme"):
+        last, average = record.a_last[reading], record.a_avg[reading]
+        if last is not None and average is not None:
+            console.print(f"{reading}: A_last {last:.2f}  A_avg {average:.2f}")
+    for note in record.notes:
+        console.print(f"note: {note}", style="bold red", markup=False)
+    for table in profile_tables(profiler.traces if profiler else []):
+        console.print(table)
+    console.print(f"written to {out}", soft_wrap=True, markup=False)
+
+
+def default_folder(request: Request) -> Path:
+    """The folder of a run that names none.
+
+    Args:
+        request: what to run.
+
+    Example:
+        >>> from upcl.research.config import Request
+        >>> default_folder(Request(method="icarl", data="digits:train=30", seed=2)).as_posix()
+        'runs/icarl-digits_train=30-seed2'
+    """
+    parts = (request.method_name, str(request.data), f"seed{request.seed}")
+    return Path("runs") / "-".join(re.sub(r"[^\w.=,+]+", "_", part) for part in parts)
+
+
+@click.command()
+@click.option("--seed", default=0, show_default=True, help="Seed of initialisation and sampling.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Keep the runs in this folder; without it, only the page is kept, in runs.",
+)
+@report_errors(interrupted=RERUN)
+def demo(seed: int, out: Path | None) -> None:
+    """Compare three methods on handwritten digits.
+
+    Finetune, iCaRL and UPCL learn ten digits in five tasks of two classes, with 20 exemplars in total; that takes about
+    a minute. Prints a table and writes a page with curves, confusion matrices and example images.
+
+    \b
+    Examples:
+      upcl demo
+      upcl demo --seed 1 --out runs/demo
+    """
+    from upcl.research.config import Request
+    from upcl.research.report.content import of_runs
+    from upcl.research.report.load import read_runs
+    from upcl.research.report.write import can_write, write_page
+    from upcl.research.run import run
+    from upcl.research.statistics import method_title
+
+    console = stdout_console()
+    console.print("Ten handwritten digits arrive two at a time; 20 old images may be kept. Which method remembers?")
+    with tempfile.TemporaryDirectory() as temporary:
+        folders = {name: (out or Path(temporary)) / name for name in DEMO_METHODS}
+        records = []
+        for name, folder in folders.items():
+            request = Request(method=name, data="digits", tasks=5, memory="20", seed=seed)
+            with run_progress(stderr_console(), name) as bar:
+                records.append(run(request, out=folder, resume=True, on_progress=bar))
+        page = (out or Path("runs")) / "demo.html"
+        if can_write():
+            runs = read_runs(list(folders.values()))
+            write_page(of_runs(runs, "Demo: ten handwritten digits, two at a time"), page)
+    console.print(summary_table(records, f"digits: 5 tasks, 20 exemplars, seed {seed} (one seed); accuracy in %"))
+    accuracy = {method_title(record): record.a_last.head for record in records}
+    console.print(
+        f"After the last task, UPCL classifies {accuracy['UPCL']:.0f} of 100 test images of all ten digits correctly; "
+        f"iCaRL, with the same 20 exemplars, {accuracy['iCaRL']:.0f}; Finetune {accuracy['Finetune']:.0f}."
+    )
+    if can_write():
+        console.print(f"curves, confusion matrices and images: {page}", soft_wrap=True, markup=False)
+    else:
+        console.print("for a page with curves and images: pip install 'upcl[report]'", markup=False)
+
+
+@click.command()
+@click.argument("method", required=False)
+@with_options(RUN_OPTIONS)
+@click.option("--kills", default=3, show_default=True, help="How many times the run is killed.")
+@report_errors()
+def verify_resume(method: str | None, settings: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
+    """Check that a killed run resumes to the same weights.
+
+    Trains METHOD twice on this machine, once without interruption and once in a process that is killed (kill -9) and
+    resumed, and compares records and weights bit for bit. METHOD is upcl unless given.
+
+    \b
+    Examples:
+      upcl verify-resume
+      upcl verify-resume icarl --data digits --epochs 20 --kills 5
+    """
+    from upcl.research.verify import verify_resume as verify
+
+    console = stdout_console()
+    request = build_request(method if method or config else "upcl", settings, config, given)
+    with tempfile.TemporaryDirectory() as folder:
+        check = verify(request, Path(folder), kills=kills, on_event=console.print)
+    if check.differences:
+        console.print("the resumed run differs:\n  " + "\n  ".join(check.differences), style="bold red", markup=False)
+        sys.exit(1)
+    console.print(f"killed {check.kills} times, same record, same weights: {check.weights_sha256}", soft_wrap=True)
+
+
+def both_readings(figure: ByReading[float] | ByReading[float | None]) -> list[str]:
+    """Two cells of a table: the figure of the head and of the nearest mean of exemplars.
+
+    Args:
+        figure: a figure of a record.
+    """
+    return [format_number(figure.head), format_number(figure.nme)]
+
+
+def summary_table(records: Sequence[Record], title: str) -> Table:
+    """A table with one row per run and both readings side by side.
+
+    Args:
+        records: the records of the runs.
+        title: the title of the table.
+    """
+    from rich.table import Table
+
+    from upcl.research.statistics import method_title
+
+    table = Table(title=title, caption="head: the classifier; nme: nearest mean of exemplars ('-': no exemplars)")
+    table.add_column("method")
+    for figure in ("A_last", "A_avg", "forgetting"):
+        for reading in ("head", "nme"):
+            table.add_column(f"{figure}\n{reading}", justify="right")
+    table.add_column("seconds", justify="right")
+    for record in records:
+        figures = [
+            cell for figure in (record.a_last, record.a_avg, record.forgetting) for cell in both_readings(figure)
+        ]
+        table.add_row(method_title(record), *figures, f"{sum(record.seconds):.0f}")
+    return table
+
+
+def task_table(record: Record) -> Table:
+    """A table with one row per task of a run.
+
+    Args:
+        record: the record of the run.
+    """
+    from rich.table import Table
+
+    from upcl.research.statistics import method_title
+
+    caption = (
+        "head, nme: accuracy in % on all classes seen (old, new: on those, by the head)\n"
+        "IR: imbalance ratio of the training data; kept: number of exemplars"
+    )
+    table = Table(title=f"{method_title(record)} on {record.data}, seed {record.seed}", caption=caption)
+    for column in ("task", "classes", "head", "old", "new", "nme", "IR", "kept", "seconds", "peak MB"):
+        table.add_column(column, justify="right")
+    nme: Sequence[float | None] = record.top1.nme or [None] * len(record.seconds)
+    for t, size in enumerate(record.task_sizes[: len(record.seconds)]):
+        table.add_row(
+            str(t + 1),
+            str(size),
+            format_number(record.top1.head[t]),
+            format_number(record.old.head[t]),
+            format_number(record.new.head[t]),
+            format_number(nme[t]),
+            format_number(record.imbalance_ratio[t]),
+            str(record.exemplars[t]),
+            f"{record.seconds[t]:.1f}",
+            format_number(record.peak_memory_mb[t]),
+        )
+    return table
+
+
+def profile_tables(traces: Sequence[Trace]) -> Iterator[Table]:
+    """Tables of where the time of a training step goes, by part of the loop and by operation.
+
+    Args:
+        traces: the traced tasks.
+    """
+    from rich.markup import escape
+    from rich.table import Table
+
+    for trace in traces:
+        total = sum(trace.parts.values())
+        title = f"task {trace.task + 1}: {trace.steps} steps, {trace.path.name}"
+        table = Table("part", "ms per step", "share", title=title)
+        for name, milliseconds in trace.parts.items():
+            table.add_row(name, f"{milliseconds:.1f}", f"{milliseconds / total:.0%}")
+        table.add_section()
+        for name, milliseconds in trace.operations.items():
+            table.add_row(escape(name), f"{milliseconds:.1f}", "")
+        yield table
