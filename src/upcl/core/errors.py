@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_SIMILAR = 0.15  # difference to the best match up to which other matches are suggested too
+
 
 class UpclError(Exception):
     """Base class of all errors that this package raises on purpose."""
@@ -41,5 +43,7 @@ def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> UserError:
     """
     names = list(choices)
     close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    ratios = [difflib.SequenceMatcher(None, name.lower(), other).ratio() for other in close]
+    close = [other for other, ratio in zip(close, ratios, strict=True) if ratio > ratios[0] - _SIMILAR]
     hint = f"did you mean {' or '.join(close)}?" if close else f"choose from: {', '.join(names)}"
     return UserError(f"unknown {kind} '{name}': {hint}")

@@ -111,7 +111,7 @@ def check_values(cls: type[Any], values: Mapping[str, Any], what: str) -> dict[s
         checked = model(**{key: _as_text(value) for key, value in values.items()})
     except pydantic.ValidationError as error:
         lines = [f"{'.'.join(map(str, e['loc'][:1]))}: {e['msg']} (got {e['input']!r})" for e in error.errors()]
-        raise UserError(f"invalid value of a {what}:\n  " + "\n  ".join(dict.fromkeys(lines))) from None
+        raise UserError(f"invalid {what}:\n  " + "\n  ".join(dict.fromkeys(lines))) from None
     return {name: getattr(checked, name) for name in values}
 
 

@@ -1,4 +1,5 @@
-"""The methods. To add one: a file in this folder and a line in `registry.py`."""
+"""The methods: one file per paper, and what they share. To add one: a file in this folder and a line in
+`registry.py`."""
 
 from .base import LinearMethod, Method
 from .registry import METHODS, VARIANTS, MethodClass, Variant, build_method, find_method, method_options

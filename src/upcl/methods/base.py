@@ -1,4 +1,4 @@
-"""What every method shares: it tells the story of a task as a generator of stages."""
+"""The base class of methods: `learn` describes one task as a generator of stages."""
 
 from __future__ import annotations
 
@@ -24,8 +24,37 @@ from .setting import Setting
 class Method(ABC, Generic[HeadT]):
     """A class-incremental learner. Its dataclass fields are its hyper-parameters.
 
-    Whatever must outlive a task is in `net` (parameters and buffers) or in `memory`: these two are saved. The teacher
-    is a frozen copy of the network as the last task left it, made anew when a task begins.
+    Everything that must outlive a task is in `net` (parameters and buffers) or in `memory`: these two are saved. The
+    teacher is a frozen copy of the network as the last task left it, created when the next task begins.
+
+    Attributes:
+        name: the name on the command line and in records.
+        title: the name in tables.
+        paper: title and venue of the paper.
+        summary: what the method does, in one phrase.
+        recipes: the recipes of the paper or its code, used unless the user chooses others.
+        deviations: where this implementation differs from the paper or the official code.
+        official_options: options that reproduce the official code in the protocol `paper`.
+        uses_memory: whether the method keeps exemplars.
+        uses_teacher: whether the method needs the network of the last task.
+        needs_exemplars: whether the method cannot work with an empty memory.
+        setting: what surrounds the method.
+        net: the network.
+        memory: the exemplars.
+        task: the present task.
+        data: the training data of the present task: new images, exemplars and extra images.
+        counts: images per class in `data`.
+        teacher: the frozen network of the last task; None in the first task.
+
+    Example:
+        >>> import torch.nn.functional as F
+        >>> class Replay(LinearMethod):
+        ...     name, title, paper, summary = "replay", "Replay", "", "trains on new images and exemplars"
+        ...     recipes = Recipes(first=Recipe(epochs=200), later=Recipe(epochs=70))
+        ...     uses_teacher = False
+        ...
+        ...     def losses(self, batch: Batch) -> Losses:
+        ...         return {"ce": F.cross_entropy(self.net(batch.inputs), batch.labels)}
     """
 
     name: ClassVar[str]
@@ -49,53 +78,86 @@ class Method(ABC, Generic[HeadT]):
 
     @abstractmethod
     def make_net(self) -> Network[HeadT]:
-        """A fresh network without classes."""
+        """Create a network without classes."""
 
     @property
     def needs_num_classes(self) -> bool:
-        """Whether the number of classes must be known in advance."""
+        """Whether the total number of classes must be known in advance."""
         return False
 
     @abstractmethod
     def losses(self, batch: Batch) -> Losses:
-        """Named loss terms of one batch, already weighted: their sum is minimised."""
+        """Compute the loss terms of one batch, already weighted; their sum is minimised.
+
+        Args:
+            batch: the batch, and its position in the stage.
+        """
 
     def scores(self, features: Tensor) -> Tensor:
-        """Scores (B x classes seen) from backbone features; the largest is the prediction."""
+        """Compute scores for prediction; the largest is the predicted class.
+
+        Args:
+            features: backbone features (B x dim).
+
+        Returns:
+            Scores (B x classes seen).
+        """
         return self.net.classify(features)
 
     def learn(self, task: Task) -> Iterator[Stage]:
-        """The story of one task; the engine trains at each yield."""
+        """Learn one task; the engine trains each stage when it is yielded.
+
+        Args:
+            task: the task to learn.
+        """
         self.begin(task)
         yield self.stage()
         self.remember()
 
     def start(self, setting: Setting) -> None:
-        """Take a place in a run: build the network and an empty memory."""
+        """Enter a setting: create the network and an empty memory.
+
+        Args:
+            setting: what surrounds the method.
+        """
         self.setting = setting
         budget = self.memory_budget() if self.uses_memory else Budget(0)
         self.memory = Memory(budget, setting.selection, setting.image_shape)
         self.net = self.fresh_net()
 
-    def build(self, head: Callable[[int], HeadT], *, last_relu: bool = True) -> Network[HeadT]:
-        """The chosen backbone with a head of this kind."""
+    def network_with(self, head: Callable[[int], HeadT], *, last_relu: bool = True) -> Network[HeadT]:
+        """Create the setting's backbone with a head, for `make_net`.
+
+        Args:
+            head: creates the head, given the number of features.
+            last_relu: apply the backbone's last ReLU.
+        """
         backbone = make_backbone(self.setting.backbone, self.setting.channels, last_relu)
         return Network(backbone, head(backbone.dim))
 
     def fresh_net(self) -> Network[HeadT]:
-        """A network without classes, on the device, ready to run."""
+        """Create a network without classes, on the device, ready to execute."""
         net = self.make_net().eval().to(self.setting.device)
         net.set_execution(self.setting.execution)
         return net
 
     def memory_budget(self) -> Budget:
+        """Return the limit on exemplars: by default the setting's."""
         return self.setting.budget
 
     def begin(self, task: Task) -> None:
-        """Gather the task's data and count its classes, freeze the teacher, grow the head."""
+        """Collect the task's data and count its classes, freeze the teacher, grow the head.
+
+        Args:
+            task: the task to learn.
+
+        Raises:
+            UserError: If the task has extra images of known classes and the method has no memory.
+        """
         if len(task.extra) and not self.uses_memory:
             raise UserError(
-                f"{self.title} keeps no exemplars, so it cannot learn more images of known classes: give it new classes only"
+                f"{self.title} keeps no exemplars, so it cannot learn more images of known classes: remove these "
+                "images, or use a method with an exemplar memory such as upcl or icarl"
             )
         self.task = task
         self.data = task.train + self.memory.samples + task.extra
@@ -104,7 +166,7 @@ class Method(ABC, Generic[HeadT]):
         self.net.grow(task.num_new)
 
     def stage(self) -> Stage:
-        """Train the whole network on the new images and the exemplars."""
+        """Return the main stage: train the complete network on the task's data."""
         return Stage(
             name="train",
             data=self.data,
@@ -114,7 +176,7 @@ class Method(ABC, Generic[HeadT]):
         )
 
     def remember(self) -> None:
-        """Choose exemplars with the network as it is now."""
+        """Select exemplars with the present network."""
         if self.uses_memory:
             self.memory.update(self.task, self.extract)
 
@@ -125,17 +187,24 @@ class Method(ABC, Generic[HeadT]):
 
     @property
     def old_share(self) -> float:
-        """C_old / C: the weight of the past in several methods."""
+        """C_old / C: the weight of distillation in several methods."""
         return self.task.num_old / self.task.num_seen
 
     @torch.no_grad()
     def extract(self, samples: Samples) -> Tensor:
-        """Backbone features of plain (not augmented) images, in evaluation mode."""
+        """Compute backbone features of images that are not augmented, in evaluation mode.
+
+        Args:
+            samples: the images.
+
+        Returns:
+            Features (N x dim), on the device.
+        """
         self.net.eval()
         return torch.cat([self.net.features(inputs) for inputs, _ in self.setting.batches(samples)])
 
     def state(self) -> dict[str, Any]:
-        """Tensors and plain values from which `restore` rebuilds the method between two tasks."""
+        """Return tensors and plain values from which `restore` rebuilds the method between two tasks."""
         return {
             "growth": list(self.net.growth),
             "net": self.net.state_dict(),
@@ -143,6 +212,11 @@ class Method(ABC, Generic[HeadT]):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
+        """Return to a saved state.
+
+        Args:
+            state: what `state` returned.
+        """
         self.net = self.fresh_net()
         self.net.regrow(state["growth"])
         self.net.load_state_dict(state["net"])
@@ -150,7 +224,8 @@ class Method(ABC, Generic[HeadT]):
 
 
 class LinearMethod(Method[LinearHead], ABC):
-    """A method with a plain linear classifier."""
+    """Base class of methods with a linear classifier; a subclass defines `losses` at least."""
 
     def make_net(self) -> Network[LinearHead]:
-        return self.build(LinearHead)
+        """Create the setting's backbone with a linear head."""
+        return self.network_with(LinearHead)

@@ -1,4 +1,4 @@
-"""Coil (Zhou et al., MM 2021): optimal transport carries classifier rows between old and new classes."""
+"""Coil (Zhou et al., ACM MM 2021): optimal transport of classifier rows between old and new classes."""
 
 from __future__ import annotations
 
@@ -22,37 +22,73 @@ _RECIPE = Recipe(epochs=160, milestones=(80, 120))
 
 
 def transport(source: Tensor, target: Tensor, rows: Tensor, regularisation: float) -> Tensor:
-    """Rows for the target classes: mixtures of the source classes' unit rows by the plan between their means."""
+    """Transport classifier rows from source classes to target classes.
+
+    Each target row is a mixture of the normalised source rows by the transport plan between the class means, scaled to
+    the mean norm of the source rows.
+
+    Args:
+        source: means of the source classes (n x d).
+        target: means of the target classes (m x d).
+        rows: rows of the source classes (n x d).
+        regularisation: weight of the plan's entropy.
+
+    Returns:
+        Rows of the target classes (m x d).
+
+    Example:
+        >>> means = torch.eye(2)
+        >>> rows = transport(means, means.flip(0), torch.tensor([[3.0, 0.0], [0.0, 3.0]]), 0.01)
+        >>> torch.allclose(rows, torch.tensor([[0.0, 3.0], [3.0, 0.0]]), atol=1e-4)
+        True
+    """
     plan = sinkhorn(torch.cdist(source, target, p=3), regularisation)
-    carried = len(source) * plan.T @ F.normalize(rows)
-    calibrated: Tensor = carried * (rows.norm(dim=1).mean() / carried.norm(dim=1).mean())
+    transported = len(source) * plan.T @ F.normalize(rows)
+    calibrated: Tensor = transported * (rows.norm(dim=1).mean() / transported.norm(dim=1).mean())
     return calibrated
 
 
 @dataclass(kw_only=True, eq=False)
 class Coil(DistillationMethod[CosineHead]):
+    """Co-Transport for class-Incremental Learning.
+
+    `L = (1 - l) CE(z, y) + l KD_2(z_old, q) + L_co` with `l = C_old / C`. In the first epoch, L_co is `ahead_weight`
+    times the distillation of the transported rows' scores into the new logits (prospective transport). Later it is
+    `back_weight (e / E)^2` times the distillation of the teacher into the scores of rows transported back
+    (retrospective transport).
+
+    References:
+        D.-W. Zhou, H.-J. Ye and D.-C. Zhan. Co-Transport for Class-Incremental Learning. ACM Multimedia 2021.
+
+    Example:
+        >>> Coil(refresh=30).regularisation
+        0.464
+    """
+
     name = "coil"
     title = "Coil"
     paper = "Co-Transport for Class-Incremental Learning (ACM MM 2021)"
-    summary = "new rows start as transported old rows, and rows transported back teach the old classes"
+    summary = "initialises new rows with transported old rows, and distils into new rows transported back"
     deviations = (
-        "old class means come from exemplars (the code reads all old data); marginals that sum to one; transported "
-        "targets carry no gradient; rows are carried back once an epoch unless asked more often"
+        "old class means come from exemplars (the code reads all old data); marginals sum to one; no gradient through "
+        "transported targets; rows are transported back once per epoch by default"
     )
     recipes = Recipes(first=_RECIPE, later=_RECIPE)
     needs_exemplars = True
 
-    regularisation: Positive = option(0.464, "entropy of the transport plans", "official code")
-    ahead_weight: NonNegative = option(
-        1e-3, "weight of the transported rows' advice in the first epoch", "official code"
+    regularisation: Positive = option(0.464, "weight of the entropy of the transport plans", "official code")
+    ahead_weight: NonNegative = option(1e-3, "weight of the prospective transport, in the first epoch", "official code")
+    back_weight: NonNegative = option(
+        1e-3, "weight of the retrospective transport, times the squared progress", "official code"
     )
-    back_weight: NonNegative = option(1e-3, "weight, times the squared progress, of rows carried back", "official code")
-    refresh: Count = option(0, "steps after which rows are carried back anew; 0: each epoch", "code: 30, very slow")
+    refresh: Count = option(
+        0, "steps between two retrospective transports; 0: once per epoch", "code: 30, which is very slow"
+    )
 
     def make_net(self) -> Network[CosineHead]:
-        return self.build(CosineHead, last_relu=False)
+        return self.network_with(CosineHead, last_relu=False)
 
-    def weights(self) -> tuple[float, float]:
+    def loss_weights(self) -> tuple[float, float]:
         return 1 - self.old_share, self.old_share
 
     def begin(self, task: Task) -> None:
@@ -62,25 +98,24 @@ class Coil(DistillationMethod[CosineHead]):
 
     @torch.no_grad()
     def transport_forward(self) -> None:
-        """Old rows to new classes; the new rows start there."""
+        """Transport old rows to the new classes, and initialise the new rows with them."""
         old, new = self.means()
         self.ahead = transport(old, new, self.net.head.old, self.regularisation)
         self.net.head.new.copy_(self.ahead)
 
     @torch.no_grad()
     def transport_back(self) -> None:
-        """New rows to old classes, by the means of this moment."""
+        """Transport new rows to the old classes, by the present means."""
         old, new = self.means()
         self.net.train()
         self.back = transport(new, old, self.net.head.new, self.regularisation)
 
     def means(self) -> tuple[Tensor, Tensor]:
-        """Unit class means: of old classes by their exemplars, of new ones by all their images."""
+        """Compute unit class means: of old classes from exemplars, of new classes from all their images."""
         task, head = self.task, self.net.head
         old = self._means(self.memory.samples, 0, task.num_old)
-        old = torch.where(
-            old.norm(dim=1, keepdim=True) > 0, old, F.normalize(head.old)
-        )  # no exemplar: the row stands in
+        has_exemplars = old.norm(dim=1, keepdim=True) > 0
+        old = torch.where(has_exemplars, old, F.normalize(head.old))  # otherwise, the row takes the place of the mean
         return old, self._means(task.train, task.num_old, task.num_new)
 
     def _means(self, samples: Samples, first: int, num: int) -> Tensor:
@@ -93,11 +128,11 @@ class Coil(DistillationMethod[CosineHead]):
         if self.teacher and batch.epoch > 0 and due:
             self.transport_back()
         features, num_old = self.net.features(batch.inputs), self.task.num_old
-        scores, old = self.net.classify(features), self.old_scores(batch)
+        scores, old = self.net.classify(features), self.teacher_scores(batch)
         losses = self.terms(scores, old, batch)
         if old is not None and batch.epoch == 0:
-            advice = self._cosines(features.detach(), self.ahead)
-            losses["ahead"] = self.ahead_weight * distillation(scores[:, num_old:], advice, self.temperature)
+            targets = self._cosines(features.detach(), self.ahead)
+            losses["ahead"] = self.ahead_weight * distillation(scores[:, num_old:], targets, self.temperature)
         elif old is not None:
             weight = self.back_weight * batch.progress**2
             losses["back"] = weight * distillation(self._cosines(features, self.back), old, self.temperature)

@@ -1,4 +1,4 @@
-"""The cosine rows of the paper's ablation: a learnable cosine head in place of uniform prototypes."""
+"""The cosine rows of the UPCL paper's ablation: a learnable cosine head in place of uniform prototypes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,40 @@ from .upcl import UPCL
 
 @dataclass(kw_only=True, eq=False)
 class Cosine(MarginMethod[CosineHead]):
-    """L = (1 - lambda_2) CE(sigma cos + margin) + lambda_2 L_FKD."""
+    """The "Baseline + Cos" rows of the UPCL paper's ablation.
+
+    `L = (1 - lambda_2) CE(sigma cos + margin, y) + lambda_2 L_FKD` with `lambda_2 = C_old / C`.
+
+    References:
+        L. Wang, L. Xiang, Y. Wang, H. Wu and Z. He. Rethinking Class-Incremental Learning from a Dynamic Imbalanced
+        Learning Perspective. arXiv, 2024.
+
+    Example:
+        >>> Cosine(margin="fixed").margin_size
+        0.1
+    """
 
     name = "cosine"
     title = "Baseline + Cos"
     paper = UPCL.paper + ", ablation"
-    summary = "a cosine head learned by cross-entropy, with feature distillation and a margin"
+    summary = "cosine head trained by cross-entropy, with feature distillation and a margin"
     deviations = (
-        "new rows are random (zero in the official code: after one step they never turn again) and the teacher's "
-        "features are normalised (there they are not, and the loss has no floor)"
+        "new rows are random (zero in the official code: they never turn again after one step), and the teacher's "
+        "features are normalised (they are not in the official code, so that the loss has no lower bound)"
     )
     recipes = UPCL.recipes
 
     def margin_on(self, labels: Tensor, scale: Tensor | float) -> Tensor | None:
-        """As UPCL's, but 'columns' acts on the scaled logits, as in the official cosine baseline."""
+        """Compute the margin; 'columns' acts on the scaled logits, as in the official cosine baseline.
+
+        Args:
+            labels: classes (B).
+            scale: what cosines are multiplied by.
+        """
         return super().margin_on(labels, 1.0 if self.margin == "columns" else scale)
 
     def make_net(self) -> Network[CosineHead]:
-        return self.build(CosineHead)
+        return self.network_with(CosineHead)
 
     def losses(self, batch: Batch) -> Losses:
         features, head, past = self.net.features(batch.inputs), self.net.head, self.old_share

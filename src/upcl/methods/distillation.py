@@ -1,4 +1,4 @@
-"""What most rehearsal methods share: a classification loss, and distillation of the old classes' logits."""
+"""What most rehearsal methods share: a classification loss, and distillation of the logits of old classes."""
 
 from __future__ import annotations
 
@@ -18,27 +18,47 @@ from .base import Method
 
 @dataclass(kw_only=True, eq=False)
 class DistillationMethod(Method[HeadT], ABC):
-    """L = a * classification + b * KD_T, KD_T from the second task on. Methods differ in a, b and the first term."""
+    """Base class of methods with L = a * classification + b * KD_T, where KD_T is used from the second task on.
 
-    temperature: Positive = option(2.0, "temperature of the distillation", "PyCIL")
+    Methods differ in a, b and the first term.
+    """
 
-    def weights(self) -> tuple[float, float]:
-        """Of classification and of distillation."""
+    temperature: Positive = option(2.0, "temperature T of the distillation", "PyCIL")
+
+    def loss_weights(self) -> tuple[float, float]:
+        """Return the weights of classification and of distillation."""
         return 1.0, 1.0
 
     def classification(self, scores: Tensor, batch: Batch) -> Tensor:
+        """Compute the classification loss: by default, cross-entropy over all classes seen.
+
+        Args:
+            scores: logits (B x C).
+            batch: the batch.
+        """
         return F.cross_entropy(scores, batch.labels)
 
     def losses(self, batch: Batch) -> Losses:
-        old = self.old_scores(batch)
+        old = self.teacher_scores(batch)
         return self.terms(self.net(batch.inputs), old, batch)
 
-    def old_scores(self, batch: Batch) -> Tensor | None:
-        """What the teacher says of the old classes."""
+    def teacher_scores(self, batch: Batch) -> Tensor | None:
+        """Compute the teacher's logits of the old classes (B x C_old); None without a teacher.
+
+        Args:
+            batch: the batch.
+        """
         return self.teacher(batch.inputs) if self.teacher else None
 
     def terms(self, scores: Tensor, old: Tensor | None, batch: Batch) -> Losses:
-        classify, distil = self.weights()
+        """Combine the weighted loss terms.
+
+        Args:
+            scores: logits (B x C).
+            old: the teacher's logits (B x C_old).
+            batch: the batch.
+        """
+        classify, distil = self.loss_weights()
         losses = {"ce": classify * self.classification(scores, batch)}
         if old is not None:
             losses["kd"] = distil * distillation(scores[:, : old.shape[1]], old, self.temperature)

@@ -15,6 +15,19 @@ from .base import LinearMethod
 
 @dataclass(kw_only=True, eq=False)
 class Finetune(LinearMethod):
+    """Fine-tuning on the new classes alone, the lower bound of the field (PyCIL's form).
+
+    `L = CE(z_new, y)`: cross-entropy over the logits of the new classes only.
+
+    References:
+        D.-W. Zhou, F.-Y. Wang, H.-J. Ye and D.-C. Zhan. PyCIL: A Python Toolbox for Class-Incremental Learning.
+        SCIENCE CHINA Information Sciences, 2023.
+
+    Example:
+        >>> Finetune(full_ce=True).uses_memory
+        False
+    """
+
     name = "finetune"
     title = "Finetune"
     paper = "the field's lower bound; PyCIL's form"
@@ -26,7 +39,9 @@ class Finetune(LinearMethod):
     uses_memory = False
     uses_teacher = False
 
-    full_ce: bool = option(False, "cross-entropy over all seen classes, not the new ones only", "PyCIL masks old ones")
+    full_ce: bool = option(
+        False, "cross-entropy over all classes seen instead of the new ones only", "PyCIL masks old classes"
+    )
 
     def losses(self, batch: Batch) -> Losses:
         scores = self.net(batch.inputs)

@@ -1,4 +1,4 @@
-"""iCaRL (Rebuffi et al., CVPR 2017): exemplars, and distillation of the old classes' logits."""
+"""iCaRL (Rebuffi et al., CVPR 2017): exemplars, and distillation of the logits of old classes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,26 @@ from .distillation import DistillationMethod
 
 @dataclass(kw_only=True, eq=False)
 class ICaRL(DistillationMethod[Head]):
+    """iCaRL in PyCIL's form: herded exemplars and distillation.
+
+    `L = CE(z, y) + KD_2(z_old, q)`, where q are the teacher's logits.
+
+    References:
+        S.-A. Rebuffi, A. Kolesnikov, G. Sperl and C. H. Lampert. iCaRL: Incremental Classifier and Representation
+        Learning. CVPR 2017.
+
+    Example:
+        >>> ICaRL(temperature=4.0).loss_weights()
+        (1.0, 1.0)
+    """
+
     name = "icarl"
     title = "iCaRL"
     paper = "iCaRL: Incremental Classifier and Representation Learning (CVPR 2017); PyCIL's form"
-    summary = "replays exemplars chosen by herding and keeps the old classes' logits near the teacher's"
+    summary = "replays exemplars chosen by herding and keeps the logits of old classes close to the teacher's"
     deviations = (
-        "softmax losses at T = 2, weights 1:1 (PyCIL), not the original's sigmoids; head and nearest mean are recorded"
+        "softmax losses with T = 2 and weights 1:1 (PyCIL) instead of the original's sigmoids; both the head and the "
+        "nearest mean are recorded"
     )
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)),
@@ -25,4 +39,4 @@ class ICaRL(DistillationMethod[Head]):
     )
 
     def make_net(self) -> Network[Head]:
-        return self.build(LinearHead)
+        return self.network_with(LinearHead)

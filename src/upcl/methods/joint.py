@@ -17,14 +17,28 @@ _RECIPE = Recipe(epochs=200, milestones=(60, 120, 170))
 
 @dataclass(kw_only=True, eq=False)
 class Joint(LinearMethod):
+    """Joint training on all data seen so far, the upper bound of the field ("Oracle" in the UPCL paper).
+
+    `L = CE(z, y)` over all classes seen, with a new network in every task.
+
+    References:
+        D.-W. Zhou, F.-Y. Wang, H.-J. Ye and D.-C. Zhan. PyCIL: A Python Toolbox for Class-Incremental Learning.
+        SCIENCE CHINA Information Sciences, 2023.
+
+    Example:
+        >>> Joint().memory_budget().unit
+        'everything'
+    """
+
     name = "joint"
     title = "Joint (Oracle)"
     paper = "the field's upper bound"
-    summary = "a memory that forgets nothing, and a fresh network for every task, trained on all classes seen"
+    summary = "keeps every image, and trains a new network on all classes seen in every task"
     recipes = Recipes(first=_RECIPE, later=_RECIPE)
     uses_teacher = False
 
     def memory_budget(self) -> Budget:
+        """Return a budget without limit."""
         return Budget(0, "everything")
 
     def begin(self, task: Task) -> None:

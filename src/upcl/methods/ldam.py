@@ -17,23 +17,37 @@ from .icarl import ICaRL
 
 @dataclass(kw_only=True, eq=False)
 class LDAM(ICaRL):
+    """iCaRL with the LDAM loss.
+
+    `L = CE(s (cos - m_y e_y), y) + KD_2(s cos_old, q)`, where the margin of class k is `m_k ~ n_k^(-1/4)` and e_y is
+    the one-hot vector of the label.
+
+    References:
+        K. Cao, C. Wei, A. Gaidon, N. Arechiga and T. Ma. Learning Imbalanced Datasets with Label-Distribution-Aware
+        Margin Loss. NeurIPS 2019.
+
+    Example:
+        >>> LDAM(max_margin=0.3).scale
+        30.0
+    """
+
     name = "ldam"
     title = "LDAM"
     paper = "Learning Imbalanced Datasets with Label-Distribution-Aware Margin Loss (NeurIPS 2019), on iCaRL"
-    summary = "iCaRL with a normalised head whose targets give up a margin that is larger for rarer classes"
-    deviations = "no repository has this combination: margins are recomputed each task from new images and exemplars"
+    summary = "iCaRL with a normalised head and margins on the target that are larger for rarer classes"
+    deviations = "no repository has this combination: margins are recomputed in each task from new images and exemplars"
 
-    scale: Positive = option(30.0, "what cosines are multiplied by", "LDAM's code")
+    scale: Positive = option(30.0, "factor s of the cosines", "LDAM's code")
     max_margin: Positive = option(0.5, "margin of the rarest class", "LDAM's code")
-    linear: bool = option(False, "margins on the raw logits of a linear head, scale 1", "a variant")
+    linear: bool = option(False, "margins on the raw logits of a linear head, with scale 1", "a variant")
     deferred: bool = option(
         False, "re-weight the classes in the last fifth of the epochs (DRW)", "LDAM's code, optional"
     )
-    beta: Fraction = option(0.9999, "of the effective numbers of DRW", "LDAM's code")
-    plain_kd: bool = option(False, "distil cosines, not scaled cosines", "a variant: scaled logits reach +-30")
+    beta: Fraction = option(0.9999, "beta of the effective numbers of samples in DRW", "LDAM's code")
+    plain_kd: bool = option(False, "distil cosines instead of scaled cosines", "a variant: scaled logits reach +-30")
 
     def make_net(self) -> Network[Head]:
-        return self.build(LinearHead if self.linear else lambda dim: CosineHead(dim, self.scale))
+        return self.network_with(LinearHead if self.linear else lambda dim: CosineHead(dim, self.scale))
 
     def classification(self, scores: Tensor, batch: Batch) -> Tensor:
         scale = 1.0 if self.linear else self.scale

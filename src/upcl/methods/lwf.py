@@ -17,11 +17,25 @@ from .distillation import DistillationMethod
 
 @dataclass(kw_only=True, eq=False)
 class LwF(DistillationMethod[LinearHead]):
+    """Learning without Forgetting, in PyCIL's form.
+
+    `L = CE(z_new, y) + 3 KD_2(z_old, q)`
+
+    References:
+        Z. Li and D. Hoiem. Learning without Forgetting. ECCV 2016.
+
+    Example:
+        >>> LwF(strength=1.0).loss_weights()
+        (1.0, 1.0)
+    """
+
     name = "lwf"
     title = "LwF"
     paper = "Learning without Forgetting (ECCV 2016); PyCIL's form"
-    summary = "keeps no image: new classes are learned on their own logits, old ones held by the teacher's"
-    deviations = "no exemplars, although the paper says that all methods rehearse alike; distillation weight 3 (PyCIL)"
+    summary = "keeps no images: learns new classes on their own logits and keeps old logits close to the teacher's"
+    deviations = (
+        "no exemplars, although the UPCL paper states that all methods rehearse alike; distillation weight 3 (PyCIL)"
+    )
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 160)),
         later=Recipe(epochs=250, milestones=(60, 120, 180, 220), weight_decay=2e-4),
@@ -31,9 +45,9 @@ class LwF(DistillationMethod[LinearHead]):
     strength: NonNegative = option(3.0, "weight of the distillation", "PyCIL; FACIL has 1")
 
     def make_net(self) -> Network[LinearHead]:
-        return self.build(LinearHead)
+        return self.network_with(LinearHead)
 
-    def weights(self) -> tuple[float, float]:
+    def loss_weights(self) -> tuple[float, float]:
         return 1.0, self.strength
 
     def classification(self, scores: Tensor, batch: Batch) -> Tensor:

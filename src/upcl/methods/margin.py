@@ -1,4 +1,4 @@
-"""A margin on the logits of a cosine classifier, for any method that wants one."""
+"""A margin on the logits of a cosine classifier, for any method that needs one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,24 @@ from .base import Method
 
 @dataclass(kw_only=True, eq=False)
 class MarginMethod(Method[HeadT], ABC):
-    """Has the fields of a margin; `margin_on` is what to add to the logits scale * cos of a batch."""
+    """Base class of methods with a margin on the logits scale * cos."""
 
     margin: Margin = option(
         "prior",
-        "'prior': scale * cos + log p. 'paper_literal': scale * (cos + log p). 'fixed': margin_size off the target's "
-        "cosine. 'columns': margin_size off the new columns' cosines and margin_old off the old ones'. 'none'",
-        "official code; the paper's literal form asks for cosine gaps above 2 (table 8.3, rows 2 and 5)",
+        "'prior': scale * cos + log p; 'paper_literal': scale * (cos + log p); 'fixed': subtract margin_size from the "
+        "target's cosine; 'columns': subtract margin_size from the cosines of new classes and margin_old from those of "
+        "old ones; 'none'",
+        "official code; the paper's literal form requires cosine gaps above 2 (table 8.3, rows 2 and 5)",
     )
-    margin_size: Finite = option(0.1, "margin of 'fixed' and, for new columns, of 'columns'", "paper's ablation")
-    margin_old: Finite = option(0.2, "margin of old columns for 'columns'", "not published; any value but margin_size")
+    margin_size: Finite = option(0.1, "margin of 'fixed' and, for new classes, of 'columns'", "paper's ablation")
+    margin_old: Finite = option(0.2, "margin of old classes in 'columns'", "not published; any value but margin_size")
 
     def margin_on(self, labels: Tensor, scale: Tensor | float) -> Tensor | None:
+        """Compute what to add to the logits of a batch.
+
+        Args:
+            labels: classes (B).
+            scale: what cosines are multiplied by.
+        """
         sizes = (self.margin_old, self.margin_size)
         return margin_logits(self.margin, labels, self.counts, self.task.num_old, scale, sizes)

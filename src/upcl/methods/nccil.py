@@ -1,4 +1,4 @@
-"""NCCIL (Yang et al., 2023): features are drawn to the corners of a simplex fixed in advance."""
+"""NCCIL (Yang et al., 2023): features are attracted to the corners of a simplex that is fixed in advance."""
 
 from __future__ import annotations
 
@@ -20,24 +20,51 @@ from upcl.nets import Network, PrototypeHead, make_backbone
 from .base import Method
 
 Flight = Literal["full", "half", "off"]
+"""Over which share of the epochs targets move to the corners ("flying to collapse")."""
 
 
 def flying_target(corners: Tensor, centroids: Tensor, progress: float) -> Tensor:
-    """Targets on their way from where the classes are to the corners: normalised r E + (1 - r) c."""
+    """Compute targets between the centroids of classes and their corners: r E + (1 - r) c, normalised.
+
+    Args:
+        corners: corners E of the classes (C x d).
+        centroids: centroids c of the classes (C x d).
+        progress: the share r, from 0 (centroids) to 1 (corners).
+
+    Example:
+        >>> target = flying_target(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]]), 0.25)
+        >>> [round(value, 4) for value in target[0].tolist()]
+        [0.7593, 0.6508]
+    """
     return F.normalize(progress * corners + (1 - progress) * centroids)
 
 
 @dataclass(kw_only=True, eq=False)
 class NCCIL(Method[PrototypeHead]):
+    """Neural Collapse Terminus, in the form of the UPCL repository by default.
+
+    `L = 1/2 mean (v . w_y - 1)^2 + 5/2 mean (v . v_old - 1)^2`, where v is the unit feature and w_y the class's corner
+    of a simplex for all classes. The corners of new classes are approached during training ("flying to collapse").
+
+    References:
+        Y. Yang, H. Yuan, X. Li, J. Wu, L. Zhang, Z. Lin, P. Torr, D. Tao and B. Ghanem. Neural Collapse Terminus: A
+        Unified Solution for Class Incremental Learning and Its Variants. arXiv:2308.01746, 2023.
+
+    Example:
+        >>> NCCIL(flight="half").needs_num_classes
+        True
+    """
+
     name = "nccil"
     title = "NCCIL"
     paper = "Neural Collapse Terminus: A Unified Solution for Class Incremental Learning (2023)"
     summary = (
-        "every class, present or future, owns a corner of one simplex; new classes' targets fly there during training"
+        "gives every class, present or future, a corner of one simplex; targets of new classes move there in training"
     )
     deviations = (
         "the UPCL repository's form without its defect (a zero centroid for the first new class); centroids come from "
-        "plain images; 'official' has the authors' neck and weights, not their mixing of images nor learning rates"
+        "images that are not augmented; 'official' has the authors' neck and weights, but neither their mixing of "
+        "images nor their learning rates"
     )
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)),
@@ -46,15 +73,17 @@ class NCCIL(Method[PrototypeHead]):
 
     flight: Flight = option(
         "full",
-        "new classes' targets fly to the corner over all epochs, over half of them, or are there at once",
+        "targets of new classes move to their corners over all epochs ('full'), over half of them ('half'), or are "
+        "there from the start ('off')",
         "both codes",
     )
     form: Literal["repository", "official"] = option(
-        "repository", "UPCL's repository, or the authors' code", "the paper's rows"
+        "repository", "the form of UPCL's repository or of the authors' code", "the paper's rows"
     )
 
     @property
     def needs_num_classes(self) -> bool:
+        """True: the simplex is fixed in advance."""
         return True
 
     def make_net(self) -> Network[PrototypeHead]:
@@ -74,7 +103,7 @@ class NCCIL(Method[PrototypeHead]):
 
     def losses(self, batch: Batch) -> Losses:
         unit = F.normalize(self.net.embed(batch.inputs))
-        align, hold = self.weights()
+        align, hold = self.loss_weights()
         losses = {"align": align * dot_regression(unit, self.targets_at(batch)[batch.labels])}
         if self.teacher:
             old = F.normalize(self.teacher.embed(batch.inputs))
@@ -82,15 +111,19 @@ class NCCIL(Method[PrototypeHead]):
             losses["hold"] = hold * dot_regression(unit, old, counted)
         return losses
 
-    def weights(self) -> tuple[float, float]:
-        """Of alignment and of distillation."""
+    def loss_weights(self) -> tuple[float, float]:
+        """Return the weights of alignment and of distillation."""
         if self.form == "repository":
             return 1.0, 5.0
         first = self.net.growth[0]
         return 10.0 if self.task.index == 0 else 5.0, 50.0 * (self.task.num_old / first) ** 0.5
 
     def targets_at(self, batch: Batch) -> Tensor:
-        """Corners; those of new classes as far as they have flying_target."""
+        """Compute the targets of all classes: corners, or points on the way there for new classes.
+
+        Args:
+            batch: the batch, for its epoch.
+        """
         if self.flight == "off":
             return self.targets
         begun = batch.epoch + (self.form == "official")

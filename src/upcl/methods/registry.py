@@ -1,4 +1,4 @@
-"""Methods by name."""
+"""Methods by name, their options, and how they are built."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ from .upcl import UPCL
 from .wa import WA
 
 MethodClass = type[Method[Any]]
+"""The class of a method."""
+
 METHODS: dict[str, MethodClass] = {
     "joint": Joint,
     "finetune": Finetune,
@@ -52,18 +54,25 @@ METHODS: dict[str, MethodClass] = {
     "scrollnet": ScrollNet,
     "upcl": UPCL,
 }
+"""The methods by name, in the order of the paper's tables."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A method with some of its fields set, under a name of its own."""
+    """A method with some of its options set, under a name of its own.
+
+    Args:
+        method: the class of the method.
+        title: the name in tables.
+        options: the options that are set.
+    """
 
     method: MethodClass
     title: str
     options: dict[str, Any] = field(default_factory=dict)
 
 
-VARIANTS: dict[str, Variant] = {  # the seven rows of the paper's ablation
+VARIANTS: dict[str, Variant] = {
     "baseline": Variant(ICaRL, "Baseline"),
     "cos": Variant(Cosine, "+Cos", {"margin": "none"}),
     "cos+fm": Variant(Cosine, "+Cos+FM", {"margin": "fixed"}),
@@ -72,10 +81,29 @@ VARIANTS: dict[str, Variant] = {  # the seven rows of the paper's ablation
     "up+fm": Variant(UPCL, "+UP+FM", {"margin": "fixed"}),
     "up+dm": Variant(UPCL, "+UP+DM (UPCL)", {"margin": "prior"}),
 }
+"""The seven rows of the paper's ablation by name."""
 
 
 def find_method(name: str) -> MethodClass:
-    """A method by its name, or from `FILE.py:Class`."""
+    """Find a method by name, or load it from a file.
+
+    Args:
+        name: a key of `METHODS` or `VARIANTS`, or `FILE.py:Class` for a method of your own. The file's code is
+        executed.
+
+    Returns:
+        The class of the method.
+
+    Raises:
+        UserError: If there is no such method.
+
+    Example:
+        >>> find_method("icarl").title
+        'iCaRL'
+        >>> find_method("icral")
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: unknown method 'icral': did you mean icarl?
+    """
     path, colon, attribute = name.rpartition(":")
     if not colon:
         if name in VARIANTS:
@@ -84,11 +112,11 @@ def find_method(name: str) -> MethodClass:
             raise unknown_choice("method", name, [*METHODS, *VARIANTS])
         return METHODS[name]
     if not Path(path).is_file() or not path.endswith(".py"):
-        raise UserError(f"method '{name}': there is no Python file {path}")
+        raise UserError(f"method '{name}': no such Python file: {path}")
     spec = importlib.util.spec_from_file_location(f"upcl_outside_{Path(path).stem}", path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look up the annotations
+    sys.modules[spec.name] = module  # dataclasses look annotations up there
     spec.loader.exec_module(module)
     method = getattr(module, attribute, None)
     if not (isinstance(method, type) and issubclass(method, Method)):
@@ -100,23 +128,65 @@ def find_method(name: str) -> MethodClass:
 def method_options(
     name: str, method: MethodClass, given: Mapping[str, Any], *, official: bool = False
 ) -> dict[str, Any]:
-    """Every field of a method: as given, else as its name or the official code has it, else its default."""
+    """Resolve the options of a method.
+
+    Args:
+        name: the name under which the method was requested; a variant sets options of its own.
+        method: the class of the method.
+        given: options that the user chose; they override all others.
+        official: apply the method's `official_options`.
+
+    Returns:
+        A value for every option.
+
+    Raises:
+        UserError: If an option is unknown or a value does not fit.
+
+    Example:
+        >>> method_options("lwf", find_method("lwf"), {"strength": "1"})
+        {'temperature': 2.0, 'strength': 1.0}
+    """
     presets = {**(method.official_options if official else {}), **(VARIANTS[name].options if name in VARIANTS else {})}
     instance = method(**{**presets, **check_values(method, given, f"option of {method.name}")})
     return {field: getattr(instance, field) for field in fields_of(method)}
 
 
 def build_method(method_class: MethodClass, options: Mapping[str, Any], setting: Setting, seed: int) -> Method[Any]:
-    """Create a method with a fresh network and an empty memory; the one place where methods are built.
+    """Create a method with a new network and an empty memory. Every part of the package builds methods here.
 
     Args:
         method_class: the class of the method.
-        options: values of its fields, such as `method_options` returns.
-        setting: data transform, backbone, recipes, memory budget and device.
-        seed: the run's seed; the initial weights depend on it.
+        options: values of its options, such as `method_options` returns.
+        setting: what surrounds the method.
+        seed: the run's seed, on which the initial weights depend.
 
     Returns:
         The method, ready to learn its first task.
+
+    Example:
+        >>> import torch
+        >>> from upcl.core.memory import Budget
+        >>> from upcl.core.recipes import Recipe, Recipes
+        >>> from upcl.core.types import Task
+        >>> from upcl.data import load_dataset
+        >>> data = load_dataset("synthetic:classes=2,train=4,test=2")
+        >>> setting = Setting(
+        ...     backbone="small",
+        ...     channels=data.channels,
+        ...     transform=data.transform,
+        ...     recipes=Recipes(Recipe(epochs=2), Recipe(epochs=1)),
+        ...     budget=Budget(8),
+        ...     selection="herding",
+        ...     image_shape=data.image_shape,
+        ...     num_classes=2,
+        ...     device=torch.device("cpu"),
+        ... )
+        >>> method = build_method(METHODS["icarl"], {"temperature": 4.0}, setting, seed=0)
+        >>> task = Task(index=0, num_old=0, num_new=2, train=data.train)
+        >>> [stage.name for stage in method.learn(task)]  # a dry run: no stage is trained
+        ['train']
+        >>> len(method.memory.samples)
+        8
     """
     method = method_class(**options)
     seed_all(seed, "start")

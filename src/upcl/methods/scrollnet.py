@@ -1,4 +1,4 @@
-"""ScrollNet (Yang et al., ICCVW 2023): sub-networks of a slimmable net share the learning; channels roll each task."""
+"""ScrollNet (Yang et al., ICCVW 2023): sub-networks of a slimmable network, whose channels roll from task to task."""
 
 from __future__ import annotations
 
@@ -22,35 +22,51 @@ _RECIPE = Recipe(epochs=200, batch_size=64, milestones=(80, 120), momentum=0.0, 
 
 @dataclass(kw_only=True, eq=False)
 class ScrollNet(Method[LinearHead]):
+    """ScrollNet on LwF with exemplars.
+
+    `L = sum_w CE(z^w, y) + KD_2(z_old, q)`: one classification term per width w of the network, and distillation at
+    full width.
+
+    References:
+        F. Yang, K. Wang and J. van de Weijer. ScrollNet: Dynamic Weight Importance for Continual Learning. ICCV
+        Workshops 2023.
+
+    Example:
+        >>> ScrollNet(over="finetune").num_subnets
+        4
+    """
+
     name = "scrollnet"
     title = "ScrollNet"
     paper = "ScrollNet: Dynamic Weight Importance for Continual Learning (ICCV workshop 2023)"
     summary = (
-        "trains every width of a slimmable net and rolls its channels, so that each task leans on another sub-network"
+        "trains every width of a slimmable network and rolls its channels, so that each task relies on another "
+        "sub-network"
     )
     deviations = (
-        "on LwF with exemplars (the UPCL paper does not say on what); batch norms roll with their channels (in the "
-        "official code they do not, and fit no longer); shortcuts are convolutions; no validation hold-out"
+        "on LwF with exemplars (the UPCL paper does not name the base method); batch norms roll with their channels "
+        "(in the official code they do not, and no longer match); shortcuts are convolutions; no validation split"
     )
     recipes = Recipes(first=_RECIPE, later=_RECIPE)
 
     over: Literal["lwf", "finetune"] = option("lwf", "with or without distillation at full width", "chosen here")
-    num_subnets: Natural = option(4, "equal groups of channels", "official code")
+    num_subnets: Natural = option(4, "number of equal groups of channels", "official code")
     strength: NonNegative = option(1.0, "weight of the distillation", "official code")
     temperature: Positive = option(2.0, "temperature of the distillation", "official code")
 
     def make_net(self) -> Network[LinearHead]:
-        shape = BACKBONES[self.setting.backbone]
-        backbone = SlimmableBackbone(shape, self.setting.channels, self.num_subnets)
+        config = BACKBONES[self.setting.backbone]
+        backbone = SlimmableBackbone(config, self.setting.channels, self.num_subnets)
         return Network(backbone, LinearHead(backbone.dim))
 
     @property
     def backbone(self) -> SlimmableBackbone:
+        """The network's backbone."""
         assert isinstance(self.net.backbone, SlimmableBackbone)
         return self.net.backbone
 
     def begin(self, task: Task) -> None:
-        """The teacher keeps the last task's scroll; the network moves on to this task's."""
+        """Begin the task with its scroll; the teacher keeps the scroll of the last task."""
         super().begin(task)
         self.backbone.roll.scroll = task.index % self.num_subnets
 
@@ -65,6 +81,11 @@ class ScrollNet(Method[LinearHead]):
         return losses
 
     def classification(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Over all classes with exemplars; without, over the new ones, as there is nothing to tell the old ones by."""
+        """Compute cross-entropy over all classes with exemplars, and over the new ones without.
+
+        Args:
+            scores: logits (B x C).
+            labels: classes (B).
+        """
         num_old = self.task.num_old if not len(self.memory.samples) else 0
         return F.cross_entropy(scores[:, num_old:], labels - num_old)

@@ -1,5 +1,4 @@
-"""UPCL: uniform prototype contrastive learning, the method of "Rethinking Class-Incremental Learning from a Dynamic
-Imbalanced Learning Perspective"."""
+"""UPCL (Wang et al., 2024): uniform prototype contrastive learning."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from .margin import MarginMethod
 
 Prototypes = Literal["uniform", "orthonormal", "gaussian", "simplex", "energy"]
 GROWING = {"uniform": extend_uniform, "orthonormal": extend_orthonormal, "gaussian": extend_gaussian}
-IN_ADVANCE = {"simplex": simplex, "energy": minimum_energy}
+FIXED = {"simplex": simplex, "energy": minimum_energy}
 LambdaOne = Literal["1/2^t", "1/10^t", "2^t", "0.1", "1", "2"]
 LAMBDA_ONE: dict[LambdaOne, tuple[float, float]] = {  # (a, b) for a * b^t
     "1/2^t": (1, 0.5),
@@ -36,16 +35,32 @@ LAMBDA_ONE: dict[LambdaOne, tuple[float, float]] = {  # (a, b) for a * b^t
 
 @dataclass(kw_only=True, eq=False)
 class UPCL(MarginMethod[PrototypeHead]):
-    """L = (1 - lambda_2) (lambda_1 L_feat + g L_proto) + lambda_2 L_FKD, with lambda_2 = C_old / C (0 in task 0)."""
+    """Uniform Prototype Contrastive Learning.
+
+    `L = (1 - lambda_2) (lambda_1 L_feat + g L_proto) + lambda_2 L_FKD` with `lambda_2 = C_old / C` (0 in the first
+    task) and g = 0 in the first `proto_warmup` epochs, else 1. L_feat is supervised contrast between the features of a
+    batch, `L_proto = CE(cos / tau + log p, y)` contrasts features with the prototypes, and L_FKD is the mean of 1 -
+    cos(f, f_old). The prototypes are fixed and orthonormal; those of the new classes are assigned to them in every
+    batch.
+
+    References:
+        L. Wang, L. Xiang, Y. Wang, H. Wu and Z. He. Rethinking Class-Incremental Learning from a Dynamic Imbalanced
+        Learning Perspective. arXiv, 2024.
+
+    Example:
+        >>> UPCL(tau=0.1, prototypes="simplex").needs_num_classes
+        True
+    """
 
     name = "upcl"
     title = "UPCL"
     paper = "Rethinking Class-Incremental Learning from a Dynamic Imbalanced Learning Perspective"
     summary = (
-        "pulls features to fixed orthonormal prototypes, matched to classes online, with a margin from the class prior"
+        "attracts features to fixed orthonormal prototypes, assigned to classes online, with a margin from the class "
+        "prior"
     )
     deviations = (
-        "follows the official code where it and the paper's text differ, without its defects: docs/parity.md, UPCL"
+        "follows the official code where it differs from the paper's text, without its defects: see docs/parity.md"
     )
     recipes = Recipes(
         first=Recipe(epochs=200, batch_size=256, milestones=(60, 120, 170)),
@@ -55,32 +70,39 @@ class UPCL(MarginMethod[PrototypeHead]):
 
     prototypes: Prototypes = option(
         "uniform",
-        "'uniform': orthonormal, and beyond the feature dimensions placed by repulsion. 'orthonormal': refuses to go "
-        "on there. 'gaussian': random directions. 'simplex', 'energy': fixed in advance for all classes of the run",
+        "'uniform': orthonormal, and placed by repulsion beyond the number of feature dimensions; 'orthonormal': an "
+        "error there; 'gaussian': random directions; 'simplex', 'energy': fixed in advance for all classes of the run",
         "the paper: orthonormal; its limit is lifted here",
     )
     tau: Positive = option(0.07, "temperature of both contrasts", "official code; the paper gives a symbol only")
     lambda_1: LambdaOne = option("1/2^t", "weight of L_feat in task t = 0, 1, ...", "paper's appendix and code")
     proto_warmup: Count = option(
         51,
-        "epochs before L_proto starts, counted on this method's own recipe and scaled with it",
+        "epochs before L_proto starts, relative to this method's own recipe and scaled with the epochs",
         "code; 0 in the paper",
     )
-    supcon_self: bool = option(True, "an image is among its own positives in L_feat", "official code (row 8)")
+    supcon_self: bool = option(True, "count an image among its own positives in L_feat", "official code (row 8)")
     ema: Fraction = option(0.9, "share of the old centroid in its moving average", "official code (row 13)")
     assign: Literal["cosine", "l2"] = option(
-        "cosine", "what the matching makes best", "code; the paper says l2 (row 10)"
+        "cosine",
+        "maximise the sum of cosines or minimise the sum of distances between centroids and prototypes",
+        "code; l2 in the paper (row 10)",
     )
-    assign_every: Literal["batch", "epoch"] = option("batch", "how often classes are matched", "official code (row 11)")
+    assign_every: Literal["batch", "epoch"] = option(
+        "batch", "how often prototypes are assigned", "official code (row 11)"
+    )
     projector: Count = option(0, "dimensions of a linear projector before the prototypes; 0: none", "code (row 24)")
-    last_relu: bool = option(True, "keep the backbone's last ReLU: features are then not negative", "code (row 22)")
+    last_relu: bool = option(True, "keep the backbone's last ReLU, so that features are not negative", "code (row 22)")
     lose_task0_assignment: bool = option(
-        False, "forget the first task's matching when the second begins", "what the official code does on a GPU (8.4)"
+        False,
+        "reset the assignment of the first task when the second begins",
+        "what the official code does on a GPU (8.4)",
     )
 
     @property
     def needs_num_classes(self) -> bool:
-        return self.prototypes in IN_ADVANCE
+        """Whether the prototypes are fixed in advance."""
+        return self.prototypes in FIXED
 
     def make_net(self) -> Network[PrototypeHead]:
         backbone = make_backbone(self.setting.backbone, self.setting.channels, self.last_relu)
@@ -88,8 +110,13 @@ class UPCL(MarginMethod[PrototypeHead]):
         return Network(backbone, self.make_head(self.projector or backbone.dim), projector)
 
     def make_head(self, dim: int) -> PrototypeHead:
-        if self.prototypes in IN_ADVANCE:
-            return PrototypeHead(dim, frame=IN_ADVANCE[self.prototypes](self.setting.num_classes, dim))
+        """Create the head with the chosen kind of prototypes.
+
+        Args:
+            dim: number of dimensions of the embeddings.
+        """
+        if self.prototypes in FIXED:
+            return PrototypeHead(dim, frame=FIXED[self.prototypes](self.setting.num_classes, dim))
         if self.prototypes == "orthonormal" and self.setting.num_classes > dim:
             raise UserError(
                 f"{self.setting.num_classes} orthonormal prototypes do not fit in {dim} feature dimensions: use "
@@ -104,9 +131,9 @@ class UPCL(MarginMethod[PrototypeHead]):
             head.assignment = torch.arange(head.num_classes, device=head.assignment.device)
 
     def losses(self, batch: Batch) -> Losses:
-        old = self.teacher.embed(batch.inputs) if self.teacher else None  # first: its buffers serve again
+        old = self.teacher.embed(batch.inputs) if self.teacher else None  # first, so that its buffers are reused
         unit = F.normalize(self.net.embed(batch.inputs))
-        self._match(unit.detach(), batch)
+        self._assign(unit.detach(), batch)
         past = self.old_share
         factor, base = LAMBDA_ONE[self.lambda_1]
         feat = supervised_contrast(unit, batch.labels, self.tau, self_pair=self.supcon_self)
@@ -120,7 +147,7 @@ class UPCL(MarginMethod[PrototypeHead]):
             losses["fkd"] = past * cosine_distillation(unit, F.normalize(old))
         return losses
 
-    def _match(self, unit: Tensor, batch: Batch) -> None:
+    def _assign(self, unit: Tensor, batch: Batch) -> None:
         self.net.head.update_centroids(unit, batch.labels, self.ema)
         if self.assign_every == "batch" or batch.step == 0:
             self.net.head.assign(self.task.num_old, by_distance=self.assign == "l2")

@@ -1,4 +1,4 @@
-"""WA (Zhao et al., CVPR 2020): after each task the new classes' weights are brought to the old ones' length."""
+"""WA (Zhao et al., CVPR 2020): after each task, the weights of new classes are scaled to the norm of the old ones."""
 
 from __future__ import annotations
 
@@ -17,26 +17,38 @@ from .distillation import DistillationMethod
 
 @dataclass(kw_only=True, eq=False)
 class WA(DistillationMethod[LinearHead]):
+    """Weight Aligning, in PyCIL's form.
+
+    `L = (1 - l) CE(z, y) + l KD_2(z_old, q)` with `l = C_old / C`. After training, the new rows of the head are
+    multiplied by (mean norm of old rows) / (mean norm of new rows).
+
+    References:
+        B. Zhao, X. Xiao, G. Gan, B. Zhang and S.-T. Xia. Maintaining Discrimination and Fairness in Class Incremental
+        Learning. CVPR 2020.
+
+    Example:
+        >>> WA(clip_weights=True).temperature
+        2.0
+    """
+
     name = "wa"
     title = "WA"
     paper = "Maintaining Discrimination and Fairness in Class Incremental Learning (CVPR 2020); PyCIL's form"
-    summary = (
-        "iCaRL with weights by the share of old classes, and new rows of the head rescaled to the old ones' mean norm"
-    )
-    deviations = "the bias is left alone; weights are not clipped (a field can)"
+    summary = "iCaRL weighted by the share of old classes, with new rows of the head scaled to the norm of old rows"
+    deviations = "the bias is not aligned; weights are not clipped by default (clip_weights does)"
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)),
         later=Recipe(epochs=170, milestones=(60, 100, 140), weight_decay=2e-4),
     )
 
     clip_weights: bool = option(
-        False, "keep the head's weights at or above zero, step by step", "PyCIL; the paper clips"
+        False, "clip the head's weights at zero from below after every step", "PyCIL; the paper clips"
     )
 
     def make_net(self) -> Network[LinearHead]:
-        return self.build(LinearHead)
+        return self.network_with(LinearHead)
 
-    def weights(self) -> tuple[float, float]:
+    def loss_weights(self) -> tuple[float, float]:
         return 1 - self.old_share, self.old_share
 
     def learn(self, task: Task) -> Iterator[Stage]:
@@ -52,7 +64,7 @@ class WA(DistillationMethod[LinearHead]):
 
     @torch.no_grad()
     def clip(self) -> None:
-        """After a step (that is, before the next), where asked for."""
+        """Clip the head's weights if `clip_weights`; called before each step, that is after the previous one."""
         if self.clip_weights:
             self.net.head.weight.clamp_(min=0)
 
