@@ -34,15 +34,15 @@ def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> 
       upcl report runs/upcl-digits-seed0 runs/icarl-digits-seed0 --format md
       upcl report runs --format svg -o figures
     """
-    from upcl.research.report.content import of_runs
+    from upcl.research.report.compose import report_on_runs
     from upcl.research.report.formats import TABLE_FORMATS
     from upcl.research.report.load import read_runs
-    from upcl.research.report.write import PICTURES, table_text, write
+    from upcl.research.report.write import FIGURE_FORMATS, format_tables, write_report
 
     notes: list[str] = []
-    content = of_runs(read_runs(paths, notes), title, notes, only_tables=kind in TABLE_FORMATS)
+    content = report_on_runs(read_runs(paths, notes), title, notes, only_tables=kind in TABLE_FORMATS)
     if kind in TABLE_FORMATS and out is None:
-        click.echo(table_text(content, kind), nl=False)
+        click.echo(format_tables(content, kind), nl=False)
         return
-    for path in write(content, kind, out or Path("figures" if kind in PICTURES else "report.html")):
+    for path in write_report(content, kind, out or Path("figures" if kind in FIGURE_FORMATS else "report.html")):
         click.echo(f"written to {path}")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from upcl.research.executor import ExecutorOptions
     from upcl.research.paper.experiments import Experiment
     from upcl.research.paper.published import Finding
+    from upcl.research.paper.reproduce import Reproduction
     from upcl.research.report.tables import Table as ResultTable
 
 MIN_NAME_WIDTH = 8  # characters for the first column of a table
@@ -77,6 +78,7 @@ def reproduce(
 
     from upcl.research.executor import ExecutorOptions
     from upcl.research.paper import experiments
+    from upcl.research.paper.reproduce import runs_folder
 
     if listed or name is None:
         console = stdout_console()
@@ -88,52 +90,46 @@ def reproduce(
         raise unknown_choice("experiment", name, (*experiments.names(), "all"))
     every = experiments.names() if data == "builtin" else experiments.names_with_cifar100()
     chosen = [experiments.load(each, scale, data) for each in (every if name == "all" else [name])]
-    options = ExecutorOptions(out / "runs", jobs, device, data_root)
-    failed = [
-        each.name
-        for each in chosen
-        if _reproduce(each, options, out / f"{each.name}-{each.scale}", kind, dry_run=dry_run)
-    ]
+    options = ExecutorOptions(runs_folder(out), jobs, device, data_root)
+    failed = [each.name for each in chosen if _reproduce(each, out, options, kind, dry_run=dry_run)]
     if failed:
         sys.exit(1)
 
 
-def _reproduce(experiment: Experiment, options: ExecutorOptions, stem: Path, kind: str, *, dry_run: bool) -> bool:
+def _reproduce(experiment: Experiment, out: Path, options: ExecutorOptions, kind: str, *, dry_run: bool) -> bool:
     """Run what is left of one experiment, then print and write its tables; whether a run failed."""
-    from upcl.research.grid import prepare
-    from upcl.research.paper.uniformity import measure_all
-    from upcl.research.report.content import of_experiment
-    from upcl.research.report.load import read_runs
-    from upcl.research.report.write import PICTURES, can_write, write
+    from upcl.research.paper.reproduce import Reproduction
+    from upcl.research.report.write import has_report_packages, write_report
 
-    console, distances = stdout_console(), []
+    console = stdout_console()
     console.rule(f"{experiment.title} ({experiment.scale})")
-    if experiment.uniformity and dry_run:
-        plan = experiment.uniformity
-        console.print(
+    reproduction = Reproduction.prepare(experiment, out, options.data_root)
+    if dry_run:
+        _show_plan(reproduction, options)
+        return report_failures(reproduction.runs)
+    reproduction.measure()
+    if reproduction.runs:
+        execute(reproduction.runs, options)
+    failed = report_failures(reproduction.runs)
+    report = reproduction.report()
+    if report is None:
+        return failed  # nothing to show; earlier results stay
+    for table in report.tables:
+        console.print(*result_tables(table, console.width), sep="\n")
+    if has_report_packages():
+        for path in write_report(report, kind, reproduction.path(kind)):
+            console.print(f"written to {path}", soft_wrap=True, markup=False)
+    return failed
+
+
+def _show_plan(reproduction: Reproduction, options: ExecutorOptions) -> None:
+    if plan := reproduction.experiment.uniformity:
+        stdout_console().print(
             f"{len(plan.counts)} numbers of prototypes, 4 generators, {plan.draws} draws each, {plan.energy_draws} of "
             "minimum energy (the slow one: up to a minute per draw)"
         )
-    elif experiment.uniformity:
-        for found in measure_all(stem.with_name(f"{stem.name}.jsonl"), experiment.uniformity):
-            console.print(f"{found.num} prototypes, {found.generator}: {found.mean:.4f}")
-            distances.append(found)
-    runs = prepare(experiment.grid, options.out, options.data_root) if experiment.grid else []
-    if runs:
-        show_estimates(runs, options) if dry_run else execute(runs, options)
-    failed = report_failures(runs)
-    done = [run.folder for run in runs if run.record]
-    if dry_run or not (done or distances):
-        return failed  # nothing to show; earlier results stay
-    missing = len(runs) - len(done)
-    notes = [f"{missing} of {len(runs)} runs are missing because they failed"] if missing else []
-    content = of_experiment(experiment, read_runs(done), distances, notes)
-    for table in content.tables:
-        console.print(*result_tables(table, console.width), sep="\n")
-    if can_write():
-        for path in write(content, kind, stem if kind in PICTURES else stem.with_name(f"{stem.name}.{kind}")):
-            console.print(f"written to {path}", soft_wrap=True, markup=False)
-    return failed
+    if reproduction.runs:
+        show_estimates(reproduction.runs, options)
 
 
 @click.command()

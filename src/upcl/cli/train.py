@@ -30,9 +30,7 @@ DEMO_METHODS = ("finetune", "icarl", "upcl")
 @with_options(RUN_OPTIONS)
 @DATA_ROOT
 @DEVICE
-@click.option(
-    "--out", type=click.Path(path_type=Path), show_default="runs/METHOD-DATA-seedSEED", help="Folder of the run."
-)
+@click.option("--out", type=click.Path(path_type=Path), show_default="runs/METHOD-DATA-SEED", help="Folder of the run.")
 @click.option("--resume", is_flag=True, help="Resume the run in --out.")
 @click.option(
     "--compile", "compiled", is_flag=True, help="Compile the backbone: faster steps after about a minute of warm-up."
@@ -45,7 +43,12 @@ DEMO_METHODS = ("finetune", "icarl", "upcl")
     help="Also log to tensorboard, mlflow or wandb, in files next to the run's folder. Repeatable.",
 )
 @click.option(
-    "--save-seconds", type=float, default=30, show_default=True, help="Time between checkpoints within a task."
+    "--save-seconds",
+    type=float,
+    metavar="SECONDS",
+    default=30,
+    show_default=True,
+    help="Time between checkpoints within a task.",
 )
 @report_errors(interrupted=RESUME)
 def train(
@@ -71,8 +74,8 @@ def train(
     Examples:
       upcl train upcl --data digits --tasks 5 --memory 20
       upcl train icarl --data synthetic:classes=100 --set temperature=4
-      upcl train upcl --set margin=none --set recipe.lr=0.05 --out runs/test
-      upcl train upcl --out runs/test --resume
+      upcl train upcl --set margin=none --set recipe.lr=0.05 --out runs/a
+      upcl train upcl --set margin=none --set recipe.lr=0.05 --out runs/a --resume
     """
     from upcl.research.run import run
     from upcl.research.trackers import combine_callbacks, tracking
@@ -123,7 +126,7 @@ def default_folder(request: Request) -> Path:
 
 
 @click.command()
-@click.option("--seed", default=0, show_default=True, help="Seed of initialisation and sampling.")
+@click.option("--seed", default=0, metavar="N", show_default=True, help="Seed of initialisation and sampling.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -142,9 +145,9 @@ def demo(seed: int, out: Path | None) -> None:
       upcl demo --seed 1 --out runs/demo
     """
     from upcl.research.config import Request
-    from upcl.research.report.content import of_runs
+    from upcl.research.report.compose import report_on_runs
     from upcl.research.report.load import read_runs
-    from upcl.research.report.write import can_write, write_page
+    from upcl.research.report.write import has_report_packages, write_page
     from upcl.research.run import run
     from upcl.research.statistics import method_title
 
@@ -158,16 +161,16 @@ def demo(seed: int, out: Path | None) -> None:
             with run_progress(stderr_console(), name) as bar:
                 records.append(run(request, out=folder, resume=True, on_progress=bar))
         page = (out or Path("runs")) / "demo.html"
-        if can_write():
+        if has_report_packages():
             runs = read_runs(list(folders.values()))
-            write_page(of_runs(runs, "Demo: ten handwritten digits, two at a time"), page)
+            write_page(report_on_runs(runs, "Demo: ten handwritten digits, two at a time"), page)
     console.print(summary_table(records, f"digits: 5 tasks, 20 exemplars, seed {seed} (one seed); accuracy in %"))
     accuracy = {method_title(record): record.a_last.head for record in records}
     console.print(
         f"After the last task, UPCL classifies {accuracy['UPCL']:.0f} of 100 test images of all ten digits correctly; "
         f"iCaRL, with the same 20 exemplars, {accuracy['iCaRL']:.0f}; Finetune {accuracy['Finetune']:.0f}."
     )
-    if can_write():
+    if has_report_packages():
         console.print(f"curves, confusion matrices and images: {page}", soft_wrap=True, markup=False)
     else:
         console.print("for a page with curves and images: pip install 'upcl[report]'", markup=False)
@@ -176,7 +179,7 @@ def demo(seed: int, out: Path | None) -> None:
 @click.command()
 @click.argument("method", required=False)
 @with_options(RUN_OPTIONS)
-@click.option("--kills", default=3, show_default=True, help="How many times the run is killed.")
+@click.option("--kills", default=3, metavar="N", show_default=True, help="How many times the run is killed.")
 @report_errors()
 def verify_resume(method: str | None, settings: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
     """Check that a killed run resumes to the same weights.
@@ -280,7 +283,7 @@ def profile_tables(traces: Sequence[Trace]) -> Iterator[Table]:
 
     for trace in traces:
         total = sum(trace.parts.values())
-        title = f"task {trace.task + 1}: {trace.steps} steps, {trace.path.name}"
+        title = f"task {trace.task}: {trace.steps} steps, {trace.path.name}"
         table = Table("part", "ms per step", "share", title=title)
         for name, milliseconds in trace.parts.items():
             table.add_row(name, f"{milliseconds:.1f}", f"{milliseconds / total:.0%}")

@@ -1,9 +1,9 @@
-"""The experiments of the paper by name: each is a file in configs/paper with its grids and what the paper got."""
+"""The experiments of the paper by name: each is a YAML file in `configs/` with its grids and the paper's results."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,96 +14,154 @@ import yaml
 from upcl.core.errors import UserError, unknown_choice
 from upcl.research.grid import Grid, make_grid
 from upcl.research.paper import published
+from upcl.research.paper.published import TableName
 from upcl.research.record import Record
 
 Scale = Literal["full", "quick"]
-Shows = Literal["table", "curves", "memory", "imbalance", "confusion", "tsne", "uniformity"]
-SECTIONS = {"curves": "accuracy"}  # of a report, where they have other names
-KEYS = ("title", "claim", "setting", "remark", "shows", "adds", "full", "quick", "quick-cifar100")
-PARTS = ("same", "vary", "more", "beside", "prototypes")
+Topic = Literal["table", "curves", "memory", "imbalance", "confusion", "tsne", "uniformity"]
+SECTION_KEYS = {"curves": "accuracy"}  # topics whose section of a report has another key
+DATA_CHOICES = ("builtin", "cifar100")
+KEYS = ("title", "claim", "setting", "remark", "topics", "contributions", "full", "quick", "quick-cifar100")
+SCALE_KEYS = ("same", "vary", "more", "published", "uniformity")
 
 
 @dataclass(frozen=True)
 class PublishedReference:
-    """Which published table stands beside ours, and which of its cells a shrunk run stands for."""
+    """Which published table our runs are compared with, and which of its cells a scaled-down run corresponds to.
 
-    table: Literal["main", "memory", "ablation", "lambda"]
+    Args:
+        table: name of the published table.
+        data: the paper's data set, or one per number of our tasks; None if it is the run's own.
+        tasks: the paper's number of tasks by ours, where they differ.
+        memory: the paper's number of exemplars by ours, where they differ.
+
+    Example:
+        >>> reference = PublishedReference("memory", data={2: "cifar100"}, tasks={2: 5}, memory={10: 500})
+        >>> reference.data_for(2)
+        'cifar100'
+    """
+
+    table: TableName
     data: str | Mapping[int, str] | None = None
     tasks: Mapping[int, int] | None = None
     memory: Mapping[int, int] | None = None
 
-    def data_of(self, num_tasks: int) -> str | None:
-        """Their data set: one, or by our number of tasks."""
+    def data_for(self, num_tasks: int) -> str | None:
+        """The paper's data set for a run with this many tasks.
+
+        Args:
+            num_tasks: our number of tasks.
+        """
         return self.data.get(num_tasks) if isinstance(self.data, Mapping) else self.data
 
-    def theirs(self, record: Record) -> tuple[float, float | None] | None:
-        """The paper's A_last and A_avg of this run; None where it prints none."""
+    def lookup(self, record: Record) -> tuple[float, float | None] | None:
+        """Look up the paper's A_last and A_avg for a run; None where it prints none.
+
+        Args:
+            record: the run.
+        """
         if self.table == "ablation":
-            return published.ablation().get(record.method)
+            return published.ablation_table().get(record.method)
         if self.table == "lambda":
-            return published.lambda_1().get(record.config.options["lambda_1"])
+            return published.lambda_table().get(record.config.options["lambda_1"])
         memory = record.config.memory
-        if not str(memory).isdigit():
+        if not memory.isdigit():
             return None
         num_tasks = len(record.task_sizes)
-        data = self.data_of(num_tasks) or record.data.partition(":")[0]
+        data = self.data_for(num_tasks) or record.data.partition(":")[0]
         tasks = (self.tasks or {}).get(num_tasks, num_tasks)
         exemplars = (self.memory or {}).get(int(memory), int(memory))
-        for cell in published.main() if self.table == "main" else published.memory():
+        for cell in published.main_table() if self.table == "main" else published.memory_tables():
             if (cell.setting, cell.method) == ((data, tasks, exemplars), record.method):
                 return cell.a_last, cell.a_avg
         return None
 
 
 @dataclass(frozen=True)
-class Prototypes:
-    """What the uniformity experiment draws: so many prototypes of each generator, so often."""
+class UniformityPlan:
+    """What the uniformity experiment measures.
+
+    Args:
+        dim: number of dimensions.
+        counts: numbers of prototypes.
+        draws: random draws per generator and number.
+        energy_draws: the same for minimum energy, which is slow.
+    """
 
     dim: int
-    numbers: tuple[int, ...]
+    counts: tuple[int, ...]
     draws: int
     energy_draws: int
 
 
 @dataclass(frozen=True)
+class Contribution:
+    """A component of a method whose contribution is measured.
+
+    Args:
+        component: what it is called.
+        without: the method without it.
+        including: the method that includes it.
+    """
+
+    component: str
+    without: str
+    including: str
+
+
+@dataclass(frozen=True)
 class Experiment:
-    """One experiment at one scale: runs (or prototypes) to make, and how to look at them."""
+    """One experiment at one scale.
+
+    Args:
+        name: name of its file.
+        scale: "full", "quick" or "quick-cifar100".
+        title: heading of its report.
+        claim: what the paper claims.
+        setting: the paper's setting.
+        topics: what it is about; these sections come first in its report.
+        grid: the runs, if there are any.
+        uniformity: the prototypes to measure, if there are any.
+        published: where the paper's figures for the runs are.
+        remark: a remark on the paper's figures.
+        contributions: components whose contribution is measured.
+    """
 
     name: str
     scale: str
     title: str
     claim: str
     setting: str
-    shows: tuple[Shows, ...]
+    topics: tuple[Topic, ...]
     grid: Grid | None
-    prototypes: Prototypes | None
-    beside: PublishedReference | None
+    uniformity: UniformityPlan | None
+    published: PublishedReference | None
     remark: str = ""
-    adds: tuple[tuple[str, str, str], ...] = ()
+    contributions: tuple[Contribution, ...] = ()
 
     def remarks(self) -> list[str]:
-        """What the file says of the paper's figures, and what the audit finds in those beside ours."""
-        found, table = [self.remark] if self.remark else [], self.beside.table if self.beside else ""
-        places = self._places() if table in ("main", "memory") else None
-        return found + [
-            f"{each.where}: {each.what}"
-            for each in published.audit()
-            if table in each.tables and (places is None or each.place is None or each.place in places)
+        """Remarks on the paper's figures: the file's own, and what the audit finds in the cells we compare with."""
+        remarks, table = [self.remark] if self.remark else [], self.published.table if self.published else ""
+        streams = self._published_streams() if table in ("main", "memory") else None
+        return remarks + [
+            f"{finding.where}: {finding.what}"
+            for finding in published.audit()
+            if table in finding.tables and (streams is None or finding.stream is None or finding.stream in streams)
         ]
 
-    def _places(self) -> set[tuple[str, int]]:
-        """Data and tasks of the published cells that stand beside these runs."""
-        assert self.beside and self.grid
-        if self.beside.data:
-            tasks = self.beside.tasks or {}
-            return {(self.beside.data_of(ours) or "", theirs) for ours, theirs in tasks.items()}
+    def _published_streams(self) -> set[tuple[str, int]]:
+        """Data set and number of tasks of the published cells that these runs are compared with."""
+        assert self.published and self.grid
+        if self.published.data:
+            tasks = self.published.tasks or {}
+            return {(self.published.data_for(ours) or "", theirs) for ours, theirs in tasks.items()}
         named = {str(job.request.data).partition("/T") for job in self.grid.jobs}
         return {(name, int(num)) for name, _, num in named}
 
     @property
-    def sections(self) -> list[str]:
-        """The sections of a report that the experiment is about, the first first."""
-        return list(dict.fromkeys(SECTIONS.get(shown, shown) for shown in self.shows))
+    def section_keys(self) -> list[str]:
+        """Keys of the report's sections that the experiment is about, in order."""
+        return list(dict.fromkeys(SECTION_KEYS.get(topic, topic) for topic in self.topics))
 
 
 def _folder() -> Any:
@@ -112,20 +170,34 @@ def _folder() -> Any:
 
 @cache
 def names() -> tuple[str, ...]:
+    """The names of all experiments.
+
+    Example:
+        >>> "ablation" in names()
+        True
+    """
     return tuple(sorted(path.name.removesuffix(".yaml") for path in _folder().iterdir() if path.name.endswith(".yaml")))
 
 
-def _text(name: str) -> str:
+def _read(name: str) -> str:
     if name not in names():
         raise unknown_choice("experiment", name, names())
     text: str = (_folder() / f"{name}.yaml").read_text(encoding="utf-8")
     return text
 
 
-def about(name: str) -> str:
-    """The first lines of the file: what it is, what the paper got, how long it takes."""
+def description(name: str) -> str:
+    """The comment at the top of an experiment's file: what it is, what the paper reports, how long it takes.
+
+    Args:
+        name: name of the experiment.
+
+    Example:
+        >>> description("lambda").partition(",")[0]
+        'Six schedules of lambda_1'
+    """
     lines = []
-    for line in _text(name).splitlines():
+    for line in _read(name).splitlines():
         if not line.startswith("#"):
             break
         lines.append(line.removeprefix("#").strip())
@@ -133,47 +205,66 @@ def about(name: str) -> str:
 
 
 def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment:
-    """The experiment at this scale; `data` chooses what a quick one runs on: built-in data or cifar100."""
-    content = yaml.safe_load(_text(name))
-    if data not in ("builtin", "cifar100"):
-        raise unknown_choice("data of quick experiments", data, ["builtin", "cifar100"])
+    """Load an experiment.
+
+    Args:
+        name: name of the experiment.
+        scale: "full" for the paper's setting, "quick" for a scaled-down one.
+        data: what a quick experiment runs on: "builtin" or "cifar100".
+
+    Raises:
+        UserError: if there is no such experiment, or not in this form.
+
+    Example:
+        >>> experiment = load("ablation")
+        >>> experiment.title, len(experiment.grid.jobs)
+        ('Ablation', 21)
+    """
+    content = yaml.safe_load(_read(name))
+    if data not in DATA_CHOICES:
+        raise unknown_choice("data of quick experiments", data, DATA_CHOICES)
     if data != "builtin" and scale == "full":
-        raise UserError("--data chooses what --scale quick runs on; --scale full runs on the paper's own data")
+        raise UserError("--data selects the data of --scale quick; --scale full uses the paper's own data")
     key = scale if data == "builtin" else f"{scale}-{data}"
     if key not in content:
-        raise UserError(f"{name} has no quick form on {data}: leave --data out")
+        raise UserError(f"{name} has no quick version on {data}: omit --data")
     part = content[key]
-    for keys, known in ((content, KEYS), (part, PARTS)):
+    for keys, known in ((content, KEYS), (part, SCALE_KEYS)):
         for found in keys:
             if found not in known:
                 raise unknown_choice(f"key of {name}.yaml", found, known)
-    grid = None
-    if "vary" in part:
-        told = {"title": content["title"], "same": part.get("same")}
-        varied = [part["vary"], *({**part["vary"], **more} for more in part.get("more", ()))]
-        grids = [make_grid({**told, "vary": vary}, f"{name}.yaml") for vary in varied]
-        grid = dataclasses.replace(grids[0], jobs=tuple(job for each in grids for job in each.jobs))
     return Experiment(
         name=name,
         scale=key,
         title=content["title"],
         claim=content["claim"],
         setting=content["setting"],
-        shows=tuple(content["shows"]),
-        grid=grid,
-        prototypes=_prototypes(part["prototypes"]) if "prototypes" in part else None,
-        beside=PublishedReference(**part["beside"]) if "beside" in part else None,
+        topics=tuple(content["topics"]),
+        grid=_grid(name, content["title"], part) if "vary" in part else None,
+        uniformity=_uniformity(part["uniformity"]) if "uniformity" in part else None,
+        published=PublishedReference(**part["published"]) if "published" in part else None,
         remark=content.get("remark", ""),
-        adds=tuple(tuple(part) for part in content.get("adds", ())),
+        contributions=tuple(Contribution(*each) for each in content.get("contributions", ())),
     )
 
 
-def _prototypes(part: Mapping[str, Any]) -> Prototypes:
-    return Prototypes(**{**part, "numbers": tuple(part["numbers"])})
+def _grid(name: str, title: str, part: Mapping[str, Any]) -> Grid:
+    """Every combination of `vary`; each item of `more` replaces some of its lists and adds further runs."""
+    shared = {"title": title, "same": part.get("same")}
+    varied = [part["vary"], *({**part["vary"], **more} for more in part.get("more", ()))]
+    grids = [make_grid({**shared, "vary": vary}, f"{name}.yaml") for vary in varied]
+    return dataclasses.replace(grids[0], jobs=tuple(job for grid in grids for job in grid.jobs))
 
 
-def with_cifar100() -> Iterator[str]:
-    """Names of the experiments that have a quick form on CIFAR-100."""
-    for name in names():
-        if "quick-cifar100" in yaml.safe_load(_text(name)):
-            yield name
+def _uniformity(part: Mapping[str, Any]) -> UniformityPlan:
+    return UniformityPlan(**{**part, "counts": tuple(part["counts"])})
+
+
+def names_with_cifar100() -> tuple[str, ...]:
+    """The names of the experiments that have a quick version on CIFAR-100.
+
+    Example:
+        >>> "uniformity" in names_with_cifar100()
+        False
+    """
+    return tuple(name for name in names() if "quick-cifar100" in yaml.safe_load(_read(name)))

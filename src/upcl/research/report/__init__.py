@@ -1,1 +1,1 @@
-"""What runs look like: in the terminal, as tables, as figures, on a page."""
+"""Reports on runs: a self-contained page, tables and figures."""

@@ -1,4 +1,4 @@
-"""What a figure shows, apart from how it is drawn: the page draws it with plotly, files with matplotlib."""
+"""What a figure shows, independent of how it is drawn: the page draws it with plotly, files with matplotlib."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from dataclasses import dataclass
 
 Number = float | None
 PALETTE = ("#4269d0", "#c9850a", "#d6483f", "#3a9d8f", "#3f8f4a", "#d65f9b", "#8f5fd0", "#6f8fb8", "#8a6a4a", "#7a7f87")
-STROKES = ("solid", "dot", "dashdot", "longdash")
-LONGEST = 18  # letters of a name on an axis
-OLD, NEW = 0, 4  # places in the palette: the paper's blue for old classes, green for new ones
+DASHES = ("solid", "dot", "dashdot", "longdash")
+MAX_LABEL_LENGTH = 18  # characters of a name on an axis
+OLD_COLOUR, NEW_COLOUR = 0, 4  # indices into the palette: the paper's blue for old classes, green for new ones
 
 
 @dataclass(frozen=True)
-class Line:
-    """One curve; `low` and `high` bound a band around it, `second` puts it on the axis on the right, dashed.
+class Series:
+    """A named sequence of points: a line of a line chart or the bars of one colour.
 
-    Lines of one chart have colours 0, 1, ...; beyond the palette colours come again with another stroke.
+    Args:
+        name: entry in the legend.
+        x: horizontal positions.
+        y: values; None leaves a gap.
+        low: lower edge of a band around the line.
+        high: upper edge of the band.
+        colour: index of the colour; beyond the palette, colours repeat with another dash pattern.
+        secondary: draw it dashed against the axis on the right.
     """
 
     name: str
@@ -25,78 +32,139 @@ class Line:
     low: Sequence[Number] = ()
     high: Sequence[Number] = ()
     colour: int = 0
-    second: bool = False
+    secondary: bool = False
 
 
 @dataclass(frozen=True)
-class Curves:
-    """Lines over one axis."""
+class LineChart:
+    """Lines over a common horizontal axis.
+
+    Args:
+        key: unique name of the chart; also the name of its file.
+        title: heading.
+        x_label: label of the horizontal axis.
+        y_label: label of the vertical axis.
+        series: the lines.
+        secondary_label: label of the axis on the right, if there is one.
+        boundaries: positions of vertical rules, such as where a task ends.
+    """
 
     key: str
     title: str
-    x: str
-    y: str
-    lines: tuple[Line, ...]
-    second: str = ""
-    borders: tuple[float, ...] = ()
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    secondary_label: str = ""
+    boundaries: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
-class Heat:
-    """A matrix in colours, row 0 on top; thin lines at the `borders` between tasks."""
+class Heatmap:
+    """A matrix in colours, with row 0 at the top.
+
+    Args:
+        key: unique name of the chart.
+        title: heading.
+        x_label: label of the horizontal axis.
+        y_label: label of the vertical axis.
+        values: rows of percentages; None leaves a cell empty.
+        columns: names of the columns.
+        rows: names of the rows.
+        boundaries: indices before which a thin rule separates two tasks.
+    """
 
     key: str
     title: str
-    x: str
-    y: str
+    x_label: str
+    y_label: str
     values: Sequence[Sequence[Number]]
     columns: Sequence[str]
     rows: Sequence[str]
-    borders: tuple[int, ...] = ()
+    boundaries: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class Group:
-    """Points of one kind in a cloud."""
+class PointGroup:
+    """Points of one kind in a scatter chart.
+
+    Args:
+        name: entry in the legend.
+        x: horizontal positions.
+        y: vertical positions.
+        labels: text of each point, shown on hover.
+        colour: index into the palette.
+        marker: "circle", "x" or "cross".
+    """
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
-    words: Sequence[str]
+    labels: Sequence[str]
     colour: int
-    mark: str = "circle"  # or "x", "cross"
+    marker: str = "circle"
 
 
 @dataclass(frozen=True)
-class Cloud:
-    """Points on a map whose axes mean nothing."""
+class ScatterChart:
+    """A map of points whose axes have no unit.
+
+    Args:
+        key: unique name of the chart.
+        title: heading.
+        groups: the points by kind.
+    """
 
     key: str
     title: str
-    groups: tuple[Group, ...]
+    groups: tuple[PointGroup, ...]
 
 
 @dataclass(frozen=True)
-class Bars:
-    """A bar for each name, side by side for each line."""
+class BarChart:
+    """Grouped bars.
+
+    Args:
+        key: unique name of the chart.
+        title: heading.
+        x_label: label of the horizontal axis.
+        y_label: label of the vertical axis.
+        names: names of the groups.
+        series: one bar per group each.
+    """
 
     key: str
     title: str
-    x: str
-    y: str
+    x_label: str
+    y_label: str
     names: Sequence[str]
-    lines: tuple[Line, ...]
+    series: tuple[Series, ...]
 
 
-def shortened(name: str) -> str:
-    """A name that an axis has room for."""
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+def shorten_label(name: str) -> str:
+    """Shorten a name to what fits on an axis.
+
+    Args:
+        name: the full name.
+
+    Example:
+        >>> shorten_label("owl"), shorten_label("great crested grebe")
+        ('owl', 'great crested gre…')
+    """
+    return name if len(name) <= MAX_LABEL_LENGTH else f"{name[: MAX_LABEL_LENGTH - 1]}…"
 
 
-def paint(line: Line) -> tuple[str, str]:
-    """Colour and stroke of a line."""
-    stroke = "dash" if line.second else STROKES[line.colour // len(PALETTE) % len(STROKES)]
-    return PALETTE[line.colour % len(PALETTE)], stroke
+def line_style(series: Series) -> tuple[str, str]:
+    """Choose the colour and the dash pattern of a line.
+
+    Args:
+        series: the line.
+
+    Example:
+        >>> line_style(Series("UPCL", [], [], colour=1)), line_style(Series("WA", [], [], colour=11))
+        (('#c9850a', 'solid'), ('#c9850a', 'dot'))
+    """
+    dash = "dash" if series.secondary else DASHES[series.colour // len(PALETTE) % len(DASHES)]
+    return PALETTE[series.colour % len(PALETTE)], dash
 
 
-Chart = Curves | Heat | Cloud | Bars
+Chart = LineChart | Heatmap | ScatterChart | BarChart

@@ -14,23 +14,48 @@ from typing import Any
 import numpy as np
 
 from upcl.core.errors import UserError
+from upcl.research.record import FILE_NAME as RECORD_FILE
 from upcl.research.record import Record
+from upcl.research.sketch import FILE_NAME as SKETCH_FILE
 
-SKETCH = ("features", "labels", "vectors", "exemplars", "exemplar_labels", "errors", "error_labels", "error_taken")
+SKETCH_ARRAYS = (
+    "features",
+    "labels",
+    "vectors",
+    "exemplars",
+    "exemplar_labels",
+    "errors",
+    "error_labels",
+    "error_taken",
+)
 Event = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A run's folder: its record, and, when asked for, its events and its sketch."""
+    """The folder of a run: its record, and on demand its events and its sketch.
+
+    Args:
+        folder: the run's folder.
+        record: the run's record.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl import Request, run
+        >>> stream = Request(method="finetune", data="synthetic:classes=4,train=2,test=2", tasks=2, epochs=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     stored = StoredRun(Path(folder), run(stream, out=folder))
+        ...     len(stored.events)
+        2
+    """
 
     folder: Path
     record: Record
 
     @cached_property
     def events(self) -> list[Event]:
-        """One for each epoch; lines that a kill cut, or that are none of ours, are left out."""
+        """One event per epoch; truncated or foreign lines of the log are skipped."""
         path, events = self.folder / "events.jsonl", []
         for line in path.read_text(errors="replace").splitlines() if path.is_file() else []:
             try:
@@ -43,45 +68,60 @@ class StoredRun:
 
     @cached_property
     def sketch(self) -> Arrays | None:
-        """None for a run that is not finished, or whose sketch was removed."""
-        path = self.folder / "sketch.npz"
+        """Features and images of the final model; None if the run is not finished or the file was removed."""
+        path = self.folder / SKETCH_FILE
         if not path.is_file():
             return None
         try:
             with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in SKETCH}
+                return {name: file[name] for name in SKETCH_ARRAYS}
         except (OSError, ValueError, KeyError, zlib.error, zipfile.BadZipFile):
-            raise UserError(f"{path} is damaged: remove it, or make the run again") from None
+            raise UserError(f"{path} is damaged: remove it, or repeat the run") from None
 
 
 def read_runs(paths: Sequence[Path], notes: list[str] | None = None) -> list[StoredRun]:
-    """The runs in these folders, in this order, and below them, by the names of their folders; each config once.
+    """Read the runs in these folders and below them; a config that occurs twice is read once.
 
-    Those without a finished task are left out and told in `notes`; there must be one that has some.
+    Args:
+        paths: folders of runs, or folders that contain some. Runs are returned in this order, and by name within each.
+        notes: a list that receives a sentence about each run that is left out.
+
+    Raises:
+        UserError: if a folder contains no run, a record is damaged, or no run has finished a task.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl import Request, run
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for seed in (0, 1):
+        ...         stream = {"data": "synthetic:classes=2,train=2,test=2", "tasks": 1, "epochs": 1}
+        ...         _ = run(Request(method="finetune", seed=seed, **stream), out=f"{folder}/seed{seed}")
+        ...     [stored.folder.name for stored in read_runs([Path(folder)])]
+        ['seed0', 'seed1']
     """
-    folders = list(dict.fromkeys(folder.resolve() for path in paths for folder in sorted(_folders(path))))
+    folders = list(dict.fromkeys(folder.resolve() for path in paths for folder in sorted(_run_folders(path))))
     runs: dict[str, StoredRun] = {}
-    told = [] if notes is None else notes
+    skipped = [] if notes is None else notes
     for folder in folders:
         run = StoredRun(folder, Record.read(folder))
         digest = run.record.config_digest
         if not run.record.seconds:
-            told.append(f"left out, as it has no finished task yet: {folder.name}")
+            skipped.append(f"skipped: no finished task yet: {folder.name}")
         elif digest in runs:
-            told.append(f"left out, as it is the same run as {runs[digest].folder}: {folder}")
+            skipped.append(f"skipped: the same run as {runs[digest].folder}: {folder}")
         else:
             runs[digest] = run
     if folders and not runs:
-        raise UserError(f"none of the {len(folders)} runs has a finished task yet")
+        raise UserError(f"none of the {len(folders)} runs has finished a task yet")
     return list(runs.values())
 
 
-def _folders(path: Path) -> Iterator[Path]:
+def _run_folders(path: Path) -> Iterator[Path]:
     if not path.exists():
-        raise UserError(f"there is nothing at {path}")
-    if path.is_file() and path.name != "record.json":
-        raise UserError(f"{path} is a file: name the folder of a run, or one that holds some")
-    folders = [file.parent for file in ([path] if path.is_file() else path.rglob("record.json"))]
+        raise UserError(f"{path} does not exist")
+    if path.is_file() and path.name != RECORD_FILE:
+        raise UserError(f"{path} is a file: pass the folder of a run, or one that contains some")
+    folders = [file.parent for file in ([path] if path.is_file() else path.rglob(RECORD_FILE))]
     if not folders:
-        raise UserError(f"{path} holds no run: `upcl train ... --out {path}/NAME` makes one")
+        raise UserError(f"{path} contains no run: `upcl train ... --out {path}/NAME` creates one")
     yield from folders

@@ -1,4 +1,4 @@
-"""Charts as files: PNG, SVG or PDF, by matplotlib."""
+"""Charts as files: PNG, SVG or PDF, drawn with matplotlib."""
 
 from __future__ import annotations
 
@@ -14,26 +14,53 @@ from matplotlib.ticker import MaxNLocator
 
 from upcl.core.files import atomic_path
 
-from .charts import LONGEST, PALETTE, Bars, Chart, Cloud, Curves, Heat, paint, shortened
-from .plotly_backend import BAND_OPACITY, PATTERNS, SCALE, TICKS
+from .charts import (
+    MAX_LABEL_LENGTH,
+    PALETTE,
+    BarChart,
+    Chart,
+    Heatmap,
+    LineChart,
+    Number,
+    ScatterChart,
+    line_style,
+    shorten_label,
+)
+from .plotly_backend import BAND_OPACITY, BAR_PATTERNS, COLOUR_SCALE, MAX_TICKS
 
-MARKS = {"circle": "o", "x": "x", "cross": "+"}
-STROKES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
-COLOURS = LinearSegmentedColormap.from_list("page", SCALE)
-LEGEND_LINES = 8  # more go below the chart
+MARKERS = {"circle": "o", "x": "x", "cross": "+"}
+DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3))}
+COLOUR_MAP = LinearSegmentedColormap.from_list("page", COLOUR_SCALE)
+MAX_INNER_LEGEND = 8  # longer legends are placed below the chart
 PANEL_COLUMNS = 3
 
 
-def draw(charts: Sequence[Chart], path: Path) -> Path:
-    """One file with these charts, side by side; the format is the path's suffix. Equal charts make equal files."""
+def save_charts(charts: Sequence[Chart], path: Path) -> Path:
+    """Draw charts side by side into one file. Equal charts produce equal files.
+
+    Args:
+        charts: the charts.
+        path: the file to write; its suffix is the format.
+
+    Returns:
+        The path.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl.research.report.charts import Series
+        >>> chart = LineChart("accuracy", "Accuracy", "task", "%", (Series("UPCL", [1, 2], [90.0, 80.0]),))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_charts([chart], Path(folder) / "accuracy.svg").read_bytes()[:5]
+        b'<?xml'
+    """
     with mpl.rc_context({"svg.hashsalt": "upcl", "pdf.compression": 9}):
         columns = min(PANEL_COLUMNS, len(charts))
         rows = -(-len(charts) // columns)
         width, height = (6.4, 4.2) if len(charts) == 1 else (4.6 * columns, 4.2 * rows)
         figure = Figure(figsize=(width, height), layout="constrained")
         for chart, axes in zip(charts, figure.subplots(rows, columns, squeeze=False).flat, strict=False):
-            _draw(chart, axes, figure)
-            axes.set_title(_text(chart.title), fontsize=10)
+            _plot(chart, axes, figure)
+            axes.set_title(_escape(chart.title), fontsize=10)
         for axes in list(figure.axes)[len(charts) : rows * columns]:
             axes.set_visible(False)
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(path.suffix[1:], {})
@@ -42,96 +69,96 @@ def draw(charts: Sequence[Chart], path: Path) -> Path:
     return path
 
 
-def _text(name: str) -> str:
-    """A name as it is: no mathematics between dollar signs, and a sign for what is no text."""
+def _escape(name: str) -> str:
+    """A name as it is: no mathematics between dollar signs, and a replacement for what is not valid text."""
     return name.encode(errors="replace").decode().replace("$", r"\$")
 
 
-def _texts(names: Sequence[str]) -> list[str]:
-    return [_text(shortened(name)) for name in names]
+def _tick_labels(names: Sequence[str]) -> list[str]:
+    return [_escape(shorten_label(name)) for name in names]
+
+
+def _with_nan(values: Sequence[Number]) -> list[float]:
+    return [float("nan") if value is None else value for value in values]
 
 
 @singledispatch
-def _draw(chart: Chart, axes: Any, figure: Figure) -> None:  # noqa: ARG001
+def _plot(chart: Chart, axes: Any, figure: Figure) -> None:  # noqa: ARG001
     raise TypeError(f"{type(chart).__name__} is not a chart")
 
 
-@_draw.register
-def _(chart: Curves, axes: Any, figure: Figure) -> None:  # noqa: ARG001
-    right = axes.twinx() if chart.second else None
-    drawn = []
-    for line in chart.lines:
-        on = right if line.second and right else axes
-        colour, stroke = paint(line)
-        y = [float("nan") if value is None else value for value in line.y]
-        few = len(line.x) <= 2 * TICKS
-        style = {"color": colour, "marker": "o" if few else None, "markersize": 3.5, "label": _text(line.name)}
-        drawn += on.plot(line.x, y, linestyle=STROKES[stroke], **style)
-        if line.low:
-            low, high = ([float("nan") if v is None else v for v in edge] for edge in (line.low, line.high))
-            on.fill_between(line.x, low, high, color=colour, alpha=BAND_OPACITY, linewidth=0)
-    for border in chart.borders:
-        axes.axvline(border, color="grey", linewidth=0.8, linestyle=":")
-    axes.set(xlabel=chart.x, ylabel=chart.y)
-    if chart.x == "task":
+@_plot.register
+def _(chart: LineChart, axes: Any, figure: Figure) -> None:  # noqa: ARG001
+    right = axes.twinx() if chart.secondary_label else None
+    artists = []
+    for series in chart.series:
+        target = right if series.secondary and right else axes
+        colour, dash = line_style(series)
+        marker = "o" if len(series.x) <= 2 * MAX_TICKS else None
+        style = {"color": colour, "marker": marker, "markersize": 3.5, "label": _escape(series.name)}
+        artists += target.plot(series.x, _with_nan(series.y), linestyle=DASHES[dash], **style)
+        if series.low:
+            low, high = _with_nan(series.low), _with_nan(series.high)
+            target.fill_between(series.x, low, high, color=colour, alpha=BAND_OPACITY, linewidth=0)
+    for boundary in chart.boundaries:
+        axes.axvline(boundary, color="grey", linewidth=0.8, linestyle=":")
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    if chart.x_label == "task":
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.25)
     if right:
-        right.set_ylabel(chart.second)
-    _legend(axes, {each.get_label(): each for each in reversed(drawn)}, outside=bool(chart.second))
+        right.set_ylabel(chart.secondary_label)
+    _add_legend(axes, {artist.get_label(): artist for artist in reversed(artists)}, below=bool(chart.secondary_label))
 
 
-def _legend(axes: Any, drawn: dict[str, Any], *, outside: bool) -> None:
-    """Each name once; below the chart where there are many, or where lines go everywhere."""
-    names = list(reversed(drawn))
-    lines = [drawn[name] for name in names]
-    if outside or len(names) > LEGEND_LINES:
-        columns = 2 if max(map(len, names)) > LONGEST else 4
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncol": columns}
-        axes.legend(lines, names, fontsize=7, frameon=False, **below)
+def _add_legend(axes: Any, artists: dict[str, Any], *, below: bool) -> None:
+    """Each name once; below the chart if there are many, or if lines may be anywhere."""
+    names = list(reversed(artists))
+    lines = [artists[name] for name in names]
+    if below or len(names) > MAX_INNER_LEGEND:
+        columns = 2 if max(map(len, names)) > MAX_LABEL_LENGTH else 4
+        placement = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncol": columns}
+        axes.legend(lines, names, fontsize=7, frameon=False, **placement)
     elif names:
         axes.legend(lines, names, fontsize=7, frameon=False)
 
 
-@_draw.register
-def _(chart: Heat, axes: Any, figure: Figure) -> None:
-    values = [[float("nan") if value is None else value for value in row] for row in chart.values]
-    image = axes.imshow(values, cmap=COLOURS, vmin=0, vmax=100, interpolation="nearest")
-    for border in chart.borders:
-        axes.axhline(border - 0.5, color="grey", linewidth=0.6)
-        axes.axvline(border - 0.5, color="grey", linewidth=0.6)
-    if len(chart.rows) <= TICKS:
-        places = range(len(chart.rows))
-        axes.set_xticks(places, _texts(chart.columns), fontsize=7, rotation=90 if _long(chart) else 0)
-        axes.set_yticks(places, _texts(chart.rows), fontsize=7)
-    axes.set(xlabel=chart.x, ylabel=chart.y)
+@_plot.register
+def _(chart: Heatmap, axes: Any, figure: Figure) -> None:
+    values = [_with_nan(row) for row in chart.values]
+    image = axes.imshow(values, cmap=COLOUR_MAP, vmin=0, vmax=100, interpolation="nearest")
+    for boundary in chart.boundaries:
+        axes.axhline(boundary - 0.5, color="grey", linewidth=0.6)
+        axes.axvline(boundary - 0.5, color="grey", linewidth=0.6)
+    if len(chart.rows) <= MAX_TICKS:
+        positions = range(len(chart.rows))
+        rotation = 90 if any(len(name) > 3 for name in chart.columns) else 0
+        axes.set_xticks(positions, _tick_labels(chart.columns), fontsize=7, rotation=rotation)
+        axes.set_yticks(positions, _tick_labels(chart.rows), fontsize=7)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
     figure.colorbar(image, ax=axes, shrink=0.75, label="%")
 
 
-def _long(chart: Heat) -> bool:
-    return any(len(name) > 3 for name in chart.columns)
-
-
-@_draw.register
-def _(chart: Cloud, axes: Any, figure: Figure) -> None:  # noqa: ARG001
+@_plot.register
+def _(chart: ScatterChart, axes: Any, figure: Figure) -> None:  # noqa: ARG001
     for group in chart.groups:
-        point = group.mark == "circle"
-        style = {"s": 8, "alpha": 0.6, "linewidths": 0} if point else {"s": 60, "linewidths": 1.8}
-        colour = PALETTE[group.colour] if point else "black"
-        axes.scatter(group.x, group.y, color=colour, marker=MARKS[group.mark], label=group.name, **style)
+        is_dot = group.marker == "circle"
+        style = {"s": 8, "alpha": 0.6, "linewidths": 0} if is_dot else {"s": 60, "linewidths": 1.8}
+        colour = PALETTE[group.colour] if is_dot else "black"
+        axes.scatter(group.x, group.y, color=colour, marker=MARKERS[group.marker], label=group.name, **style)
     axes.set(xticks=[], yticks=[])
     axes.legend(fontsize=7, frameon=False)
 
 
-@_draw.register
-def _(chart: Bars, axes: Any, figure: Figure) -> None:  # noqa: ARG001
-    width = 0.8 / max(1, len(chart.lines))
-    for place, line in enumerate(chart.lines):
-        x = [at + (place - (len(chart.lines) - 1) / 2) * width for at in line.x]
-        heights = [float("nan") if value is None else value for value in line.y]
-        colour, stroke = paint(line)
-        axes.bar(x, heights, width, color=colour, hatch=2 * PATTERNS[stroke], label=_text(line.name))
-    if len(chart.names) <= TICKS:
-        axes.set_xticks(range(len(chart.names)), _texts(chart.names), fontsize=7)
-    axes.set(xlabel=chart.x, ylabel=chart.y)
+@_plot.register
+def _(chart: BarChart, axes: Any, figure: Figure) -> None:  # noqa: ARG001
+    width = 0.8 / max(1, len(chart.series))
+    for index, series in enumerate(chart.series):
+        x = [at + (index - (len(chart.series) - 1) / 2) * width for at in series.x]
+        colour, dash = line_style(series)
+        style = {"color": colour, "hatch": 2 * BAR_PATTERNS[dash], "label": _escape(series.name)}
+        axes.bar(x, _with_nan(series.y), width, **style)
+    if len(chart.names) <= MAX_TICKS:
+        axes.set_xticks(range(len(chart.names)), _tick_labels(chart.names), fontsize=7)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
     axes.legend(fontsize=7, frameon=False)

@@ -1,8 +1,9 @@
-"""One self-contained page: its style, its script and one copy of plotly's are inside of it."""
+"""One self-contained page, with its style, its script and plotly inside."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 
@@ -10,41 +11,49 @@ import jinja2
 from plotly.offline import get_plotlyjs
 
 from .charts import Chart
-from .content import Content
-from .plotly_backend import figure_of
+from .content import Report
+from .plotly_backend import to_plotly
 
 
-def page(content: Content) -> str:
-    """The page as text. Whatever comes from data is escaped: a class called `<script>` stays a name."""
+def render_page(report: Report) -> str:
+    """Render a report as HTML. Text from data is escaped: a class called `<script>` remains a name.
+
+    Args:
+        report: the report.
+
+    Example:
+        >>> "<title>a &amp; b</title>" in render_page(Report("a & b", (), ()))
+        True
+    """
     folder = files(__package__) / "assets"
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
     return template.render(
-        content=content,
-        kinds={chart.key: type(chart).__name__.lower() for chart in content.charts},
+        report=report,
+        kinds={chart.key: type(chart).__name__.lower() for chart in report.charts},
         style=(folder / "page.css").read_text(encoding="utf-8"),
         script=(folder / "page.js").read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
-        figures=_embedded(content.charts),
+        figures=_figures_json(report.charts),
         version=version("upcl"),
     )
 
 
-def _embedded(charts: list[Chart]) -> str:
-    """JSON that can stand inside of a script: no `<` opens a tag, and plotly's own mark-up in names is defused."""
-    figures = {chart.key: _plain(figure_of(chart)) for chart in charts}
+def _figures_json(charts: Sequence[Chart]) -> str:
+    """JSON that is safe inside of a script element: no `<` opens a tag, and markup in names is escaped for plotly."""
+    figures = {chart.key: _escape_markup(to_plotly(chart)) for chart in charts}
     text = json.dumps(figures, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _plain(value: object) -> object:
-    """plotly reads a little HTML in texts; those of ours are plain, but for its own <extra> in hover templates."""
+def _escape_markup(value: object) -> object:
+    """plotly interprets some HTML in texts; ours are plain, except for its own <extra> in hover templates."""
     if isinstance(value, dict):
-        return {key: item if key == "hovertemplate" else _plain(item) for key, item in value.items()}
+        return {key: item if key == "hovertemplate" else _escape_markup(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_escape_markup(item) for item in value]
     if isinstance(value, str):
         return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return value

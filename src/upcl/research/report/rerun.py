@@ -1,4 +1,4 @@
-"""The command that makes a stored run again, from its config alone."""
+"""The command that repeats a stored run, derived from its config alone."""
 
 from __future__ import annotations
 
@@ -14,21 +14,31 @@ from upcl.research.protocol import PROTOCOLS
 from upcl.research.record import Record
 
 
-def command_of(record: Record) -> str:
-    """`upcl train ...` with everything that is not a default of the method or the program."""
+def train_command(record: Record) -> str:
+    """Compose the `upcl train` command that repeats a run, with every value that is not a default.
+
+    Args:
+        record: the run.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=2,test=2", tasks=1, epochs=1))
+        >>> train_command(record).partition(" --data ")[0]
+        'upcl train finetune'
+    """
     config = record.config
     if config.data.partition(":")[0] not in DATASETS:
-        return f"(no command: the data set '{config.data}' was made in Python)"
+        return f"(no command: the data set '{config.data}' was created in Python)"
     words = ["upcl", "train", config.method, "--data", config.data, "--tasks", _tasks(config.task_sizes)]
     words += ["--memory", config.memory, "--backbone", config.backbone, "--seed", str(config.seed)]
     words += ["--order-seed", str(config.order_seed), "--recipe", "own", *_choices(record)]
-    return shlex.join([*words, *_settings(config)])
+    return shlex.join([*words, *_set_options(config)])
 
 
-def _tasks(sizes: Sequence[int]) -> str:
-    share, rest = divmod(sum(sizes), len(sizes))
-    equal = [share + (t < rest) for t in range(len(sizes))]
-    return str(len(sizes)) if list(sizes) == equal else ",".join(map(str, sizes))
+def _tasks(task_sizes: Sequence[int]) -> str:
+    share, rest = divmod(sum(task_sizes), len(task_sizes))
+    equal = [share + (t < rest) for t in range(len(task_sizes))]
+    return str(len(task_sizes)) if list(task_sizes) == equal else ",".join(map(str, task_sizes))
 
 
 def _choices(record: Record) -> list[str]:
@@ -49,8 +59,9 @@ def _choices(record: Record) -> list[str]:
     return words
 
 
-def _settings(config: RunConfig) -> list[str]:
-    """Recipes and options, where they are not the method's own; all of them for one from outside, which is not run."""
+def _set_options(config: RunConfig) -> list[str]:
+    """Recipe fields and options that differ from the method's own; all of them for an external method, whose code is
+    not executed."""
     method = None if ":" in config.method else find_method(config.method)
     pairs: dict[str, Any] = {}
     for part in ("first", "later"):

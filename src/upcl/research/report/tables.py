@@ -1,334 +1,267 @@
-"""Tables of results, and the ways to write them down."""
+"""Tables of results: rows are methods or configurations, columns are metrics."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from upcl.methods.registry import METHODS
 from upcl.research.paper.experiments import PublishedReference
 from upcl.research.record import Record
 from upcl.research.statistics import (
-    Figure,
     MeanEstimate,
-    by_line,
-    conditions_of,
-    disagreements,
-    estimate,
-    paired,
-    recipe_of,
-    title_of,
-    unequal_orders,
-    value_of,
+    MetricName,
+    class_orders_differ,
+    differing_fields,
+    estimate_mean,
+    group_runs,
+    method_title,
+    metric_value,
+    paired_difference,
 )
 from upcl.training.evaluate import READINGS, ReadingName
 
-FIGURES: dict[Figure, str] = {"a_last": "A_last", "a_avg": "A_avg", "forgetting": "forgets"}
-REFERENCE = ("upcl", "up+dm")  # whom the others are paired with
+METRIC_TITLES: dict[MetricName, str] = {"a_last": "A_last", "a_avg": "A_avg", "forgetting": "forgetting"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is read, and the number behind it, with its deviation and 95 % interval where they are known."""
+    """A cell of a table.
+
+    Args:
+        text: what is displayed.
+        value: the number or name behind it, for sorting and for machine-readable formats.
+        std: the standard deviation, if known.
+        low: lower end of the 95 % interval, if known.
+        high: upper end of the 95 % interval, if known.
+
+    Example:
+        >>> Cell("71.0 ± 2.0", 71.0, std=2.0, low=66.0, high=76.0).interval
+        '66.0 to 76.0'
+    """
 
     text: str
     value: float | str | None = None
-    deviation: float | None = None
+    std: float | None = None
     low: float | None = None
     high: float | None = None
 
     @property
-    def small(self) -> str:
-        """A second line: the interval."""
+    def interval(self) -> str:
+        """The 95 % interval as text; empty if unknown."""
         return "" if self.low is None or self.high is None else f"{self.low:.1f} to {self.high:.1f}"
+
+
+EMPTY = Cell("-")
 
 
 @dataclass(frozen=True)
 class Table:
+    """A table of results.
+
+    Args:
+        title: heading.
+        columns: column titles.
+        rows: the cells of each row.
+        notes: sentences below the table.
+    """
+
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
 
 
-def _cell(found: MeanEstimate | None, told: str = "{:.1f}") -> Cell:
-    if found is None:
-        return Cell("-")
-    text = told.format(found.mean)
-    if found.deviation is None or found.half_width is None:
-        return Cell(text, found.mean)
-    ends = found.mean - found.half_width, found.mean + found.half_width
-    return Cell(f"{text} ± {found.deviation:.1f}", found.mean, found.deviation, *ends)
+def text_cell(text: str) -> Cell:
+    """A cell with a name.
+
+    Args:
+        text: the name.
+    """
+    return Cell(text, text)
 
 
-def _signed(value: float | None) -> Cell:
-    return Cell("-") if value is None else Cell(f"{value:+.1f}", value)
+def count_cell(num: int) -> Cell:
+    """A cell with an integer.
+
+    Args:
+        num: the number.
+    """
+    return Cell(str(num), num)
 
 
-def over_runs(records: Sequence[Record], figure: Figure, reading: ReadingName) -> MeanEstimate | None:
-    """Of the runs in which the figure exists and that got as far as the furthest."""
-    furthest = max((len(record.seconds) for record in records), default=0)
-    found = [value_of(record, figure, reading) for record in records if len(record.seconds) == furthest]
+def estimate_cell(estimate: MeanEstimate | None, pattern: str = "{:.1f}") -> Cell:
+    """A cell with a mean and its uncertainty.
+
+    Args:
+        estimate: the mean; None makes an empty cell.
+        pattern: format of the mean.
+
+    Example:
+        >>> estimate_cell(estimate_mean([10.0, 12.0, 14.0])).text
+        '12.0 ± 2.0'
+    """
+    if estimate is None:
+        return EMPTY
+    text = pattern.format(estimate.mean)
+    if estimate.std is None or estimate.half_width is None:
+        return Cell(text, estimate.mean)
+    ends = estimate.mean - estimate.half_width, estimate.mean + estimate.half_width
+    return Cell(f"{text} ± {estimate.std:.1f}", estimate.mean, estimate.std, *ends)
+
+
+def _published_cells(estimate: MeanEstimate | None, printed: float | None) -> list[Cell]:
+    """The paper's figure, and our difference from it."""
+    if printed is None:
+        return [EMPTY, EMPTY]
+    difference = Cell(f"{estimate.mean - printed:+.1f}", estimate.mean - printed) if estimate else EMPTY
+    return [Cell(f"{printed:.2f}", printed), difference]
+
+
+def mean_over_runs(records: Sequence[Record], metric: MetricName, reading: ReadingName) -> MeanEstimate | None:
+    """Estimate the mean of a metric over the runs that finished the most tasks.
+
+    Args:
+        records: runs of one configuration.
+        metric: which metric.
+        reading: by which reading of the models.
+
+    Returns:
+        The estimate; None where the metric does not exist.
+    """
+    most_tasks = max((len(record.seconds) for record in records), default=0)
+    found = [metric_value(record, metric, reading) for record in records if len(record.seconds) == most_tasks]
     values = [value for value in found if value is not None]
-    return estimate(values) if values else None
+    return estimate_mean(values) if values else None
 
 
-def runs_note(lines: Mapping[str, Sequence[Record]]) -> str:
-    counts = {len(runs) for runs in lines.values()}
+def spread_note(groups: Mapping[str, Sequence[Record]]) -> str:
+    """Explain what the numbers after ± and below the means are.
+
+    Args:
+        groups: runs by configuration.
+    """
+    counts = {len(runs) for runs in groups.values()}
     if counts == {1}:
-        return "One seed each: no spread is known, and small differences mean nothing."
-    told = "mean ± standard deviation over runs, below it the 95 % interval (Student's t)"
-    if any(len({run.order_seed for run in runs}) > 1 for runs in lines.values()):
-        told += ", each pair of seed and class order counted as a draw of its own"
-    return f"{told}; lines with one seed have no spread." if 1 in counts else f"{told}."
+        return "One seed each: the spread is unknown, and small differences are not meaningful."
+    note = "Mean ± standard deviation over runs, and the 95 % confidence interval (Student's t)"
+    if any(len({run.order_seed for run in runs}) > 1 for runs in groups.values()):
+        note += "; each pair of seed and class order counts as one run"
+    return f"{note}; rows with one seed have no spread." if 1 in counts else f"{note}."
 
 
-def notes_of(records: Sequence[Record]) -> list[str]:
-    """What a reader must know before comparing these runs."""
+def comparability_notes(records: Sequence[Record]) -> list[str]:
+    """List what a reader must know before comparing runs: differing protocols, unfinished runs, notes of the runs.
+
+    Args:
+        records: the runs.
+    """
     notes = [
-        f"NOT THE SAME PROTOCOL: {key} differs ({'; '.join(map(str, values))})"
-        for key, values in disagreements(records).items()
+        f"NOT THE SAME PROTOCOL: {key} differs ({'; '.join(values)})"
+        for key, values in differing_fields(records).items()
     ]
-    if unequal_orders(by_line(records)):
-        notes.append("NOT THE SAME PROTOCOL: the lines were run on different class orders")
-    notes += [f"{title_of(r)}, seed {r.seed}: not finished" for r in records if not r.finished]
-    told: dict[str, list[str]] = {}
+    if class_orders_differ(group_runs(records)):
+        notes.append("NOT THE SAME PROTOCOL: the rows have different class orders")
+    notes += [f"{method_title(r)}, seed {r.seed}: not finished" for r in records if not r.finished]
+    run_notes: dict[str, list[str]] = {}
     for record in records:
         for note in record.notes:
-            told.setdefault(note, []).append(f"{title_of(record)} seed {record.seed}")
+            run_notes.setdefault(note, []).append(f"{method_title(record)} seed {record.seed}")
     return notes + [
-        f"{note} ({'all runs' if len(who) == len(records) else ', '.join(who)})" for note, who in told.items()
+        f"{note} ({'all runs' if len(runs) == len(records) else ', '.join(runs)})" for note, runs in run_notes.items()
     ]
 
 
-def results(
-    title: str, records: Sequence[Record], beside: PublishedReference | None = None, said: Sequence[str] = ()
+def results_table(
+    title: str, records: Sequence[Record], published: PublishedReference | None = None, notes: Sequence[str] = ()
 ) -> Table:
-    """A line for each method: both readings over the runs and, where there are some, the paper's figures."""
-    lines = by_line(records)
-    theirs = {name: beside.theirs(runs[0]) if beside else None for name, runs in lines.items()}
-    with_theirs = any(theirs.values())
-    columns = ["method", *(f"{told} {reading}" for told in FIGURES.values() for reading in READINGS)]
-    columns += ["paper A_last", "A_last head - paper", "paper A_avg", "A_avg head - paper"] if with_theirs else []
+    """Tabulate every metric by both readings, one row per configuration.
+
+    Args:
+        title: heading.
+        records: the runs.
+        published: where the paper's figures for these runs are.
+        notes: sentences that precede the table's own notes.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=2,test=2", tasks=1, epochs=1))
+        >>> table = results_table("Results", [record])
+        >>> table.columns[:3], table.rows[0][0].text
+        (('method', 'A_last head', 'A_last nme'), 'Finetune')
+    """
+    groups = group_runs(records)
+    printed = {name: published.lookup(runs[0]) if published else None for name, runs in groups.items()}
+    with_published = any(printed.values())
+    columns = ["method", *(f"{metric} {reading}" for metric in METRIC_TITLES.values() for reading in READINGS)]
+    columns += ["paper A_last", "A_last head - paper", "paper A_avg", "A_avg head - paper"] if with_published else []
     rows = []
-    for name, runs in lines.items():
-        found = {(figure, reading): over_runs(runs, figure, reading) for figure in FIGURES for reading in READINGS}
-        cells = [Cell(name, name), *(_cell(value) for value in found.values())]
-        if with_theirs:
-            printed = theirs[name] or (None, None)
-            cells += _beside(found["a_last", "head"], printed[0]) + _beside(found["a_avg", "head"], printed[1])
+    for name, runs in groups.items():
+        means = {
+            (metric, reading): mean_over_runs(runs, metric, reading) for metric in METRIC_TITLES for reading in READINGS
+        }
+        cells = [text_cell(name), *map(estimate_cell, means.values())]
+        if with_published:
+            a_last, a_avg = printed[name] or (None, None)
+            cells += _published_cells(means["a_last", "head"], a_last) + _published_cells(means["a_avg", "head"], a_avg)
         seconds = sum(sum(run.seconds) for run in runs) / len(runs)
-        rows.append((*cells, Cell(str(len(runs)), len(runs)), Cell(f"{seconds:.0f}", seconds)))
-    notes = (*said, runs_note(lines), *notes_of(records))
+        rows.append((*cells, count_cell(len(runs)), Cell(f"{seconds:.0f}", seconds)))
+    notes = (*notes, spread_note(groups), *comparability_notes(records))
     return Table(title, (*columns, "runs", "seconds"), tuple(rows), notes)
 
 
-def _beside(ours: MeanEstimate | None, printed: float | None) -> list[Cell]:
-    """The paper's figure and the difference."""
-    if printed is None:
-        return [Cell("-"), Cell("-")]
-    return [Cell(f"{printed:.2f}", printed), _signed(ours.mean - printed if ours else None)]
+def memory_table(
+    title: str, records: Sequence[Record], published: PublishedReference | None, notes: Sequence[str] = ()
+) -> Table:
+    """Tabulate A_last and A_avg by memory size, and the loss against the largest memory, one row per method.
 
-
-PAIRED = ("head", "head p", "nme", "nme p")
-PAIRED_NOTE = (
-    "Differences in A_last on the same seed and class order: mean ± deviation, below it the 95 % interval; p: paired t "
-    "test, two-sided, not corrected for the number of lines."
-)
-
-
-def pairs(records: Sequence[Record]) -> Table | None:
-    """Every line against UPCL as it is, else against the first line, on the same seeds and class orders.
-
-    Conditions must be equal; recipes may differ, and are told. None where there is nothing to compare.
+    Args:
+        title: heading.
+        records: the runs; their memories are total numbers of exemplars.
+        published: where the paper's figures for these runs are.
+        notes: sentences that precede the table's own notes.
     """
-    lines = by_line(records)
-    rows, other_recipes = [], []
-    for name, runs in lines.items():
-        reference = _reference(runs[0], lines)
-        if reference is None or reference == name:
-            continue
-        cells, num = _paired(runs, lines[reference])
-        rows.append((Cell(name, name), *cells, Cell(reference, reference), Cell(str(num), num)))
-        if recipe_of(runs[0]) != recipe_of(lines[reference][0]):
-            other_recipes.append(name)
-    if not rows:
-        return None
-    told = [f"Trained with another recipe than the line they are compared with: {', '.join(other_recipes)}."]
-    notes = (PAIRED_NOTE, *(told if other_recipes else []))
-    return Table("Paired differences", ("method", *PAIRED, "against", "pairs"), tuple(rows), notes)
-
-
-def _paired(ours: Sequence[Record], theirs: Sequence[Record]) -> tuple[list[Cell], int]:
-    """Cells of the differences in both readings, and the number of pairs."""
-    cells, num = [], 0
-    for reading in READINGS:
-        found = paired(ours, theirs, "a_last", reading)
-        p_value = found.p_value if found else None
-        cells.append(_cell(found.difference if found else None, "{:+.1f}"))
-        cells.append(Cell("-") if p_value is None else Cell(f"{p_value:.3f}", p_value))
-        num = max(num, found.difference.num if found else 0)
-    return cells, num
-
-
-def _reference(record: Record, lines: Mapping[str, Sequence[Record]]) -> str | None:
-    """UPCL with its own options, else the first line, under the conditions of this run."""
-    alike = {name: runs[0] for name, runs in lines.items() if conditions_of(runs[0]) == conditions_of(record)}
-    for name, first in alike.items():
-        own = all(getattr(METHODS["upcl"], key, None) == value for key, value in first.config.options.items())
-        if first.method in REFERENCE and own:
-            return name
-    return next(iter(alike), None)
-
-
-def adds(records: Sequence[Record], parts: Sequence[tuple[str, str, str]]) -> Table:
-    """What a part adds: (its name, the method without it, the method with it)."""
-    methods: dict[str, list[Record]] = {}
-    for record in records:
-        methods.setdefault(record.method, []).append(record)
-    rows = []
-    for part, without, with_it in parts:
-        if without in methods and with_it in methods:
-            cells, num = _paired(methods[with_it], methods[without])
-            told = f"{title_of(methods[without][0])} to {title_of(methods[with_it][0])}"
-            rows.append((Cell(part, part), Cell(told, told), *cells, Cell(str(num), num)))
-    return Table("What each part adds", ("part", "from and to", *PAIRED, "pairs"), tuple(rows), (PAIRED_NOTE,))
-
-
-def delta(title: str, records: Sequence[Record], beside: PublishedReference | None, said: Sequence[str] = ()) -> Table:
-    """A line for each method: A_last and A_avg by memory, and what is lost against the largest one."""
     memories = sorted({record.config.memory for record in records}, key=int)
-    most = memories[-1]
     columns = ["method"]
     for memory in memories:
-        for figure in ("A_last", "A_avg"):
-            columns += [f"M={memory} {figure}", f"M={memory} {figure} paper", f"M={memory} {figure} - paper"]
-        if memory != most:
-            columns += [f"M={memory} Δ_last", f"M={memory} Δ_last paper", f"M={memory} Δ_last - paper"]
-    rows = []
-    for name, runs in by_method(records).items():
-        cells, whole = [Cell(name, name)], [run for run in runs if run.config.memory == most]
-        best_theirs = beside.theirs(whole[0]) if beside and whole else None
-        for memory in memories:
-            some = [run for run in runs if run.config.memory == memory]
-            theirs = (beside.theirs(some[0]) if beside and some else None) or (None, None)
-            last, average = _last(some), over_runs(some, "a_avg", "head")
-            cells += [_cell(last), *_beside(last, theirs[0]), _cell(average), *_beside(average, theirs[1])]
-            if memory != most:
-                lost = paired(some, whole, "a_last", "head")
-                printed = theirs[0] - best_theirs[0] if theirs[0] is not None and best_theirs else None
-                cells.append(_cell(lost.difference if lost else None, "{:+.1f}"))
-                cells += _beside(lost.difference if lost else None, printed)
-        rows.append(tuple(cells))
-    about = (
-        f"Δ_last: A_last minus that with {most} exemplars on the same seed, recomputed from the columns for the paper "
-        "(`upcl audit` lists where it prints others). Head reading."
+        metrics = ["A_last", "A_avg", *(["Δ_last"] if memory != memories[-1] else [])]
+        for metric in metrics:
+            columns += [f"M={memory} {metric}", f"M={memory} {metric} paper", f"M={memory} {metric} - paper"]
+    rows = [
+        (text_cell(name), *_memory_cells(runs, memories, published)) for name, runs in group_by_method(records).items()
+    ]
+    explanation = (
+        f"Δ_last: A_last minus that with {memories[-1]} exemplars on the same seed; the paper's is recomputed from its "
+        "columns (`upcl audit` lists where it prints others). Head reading."
     )
-    notes = [note for note in notes_of(records) if "memory differs" not in note]
-    return Table(title, tuple(columns), tuple(rows), (*said, runs_note(by_line(records)), about, *notes))
+    others = [note for note in comparability_notes(records) if "memory differs" not in note]
+    return Table(title, tuple(columns), tuple(rows), (*notes, spread_note(group_runs(records)), explanation, *others))
 
 
-def _last(runs: Sequence[Record]) -> MeanEstimate | None:
-    return over_runs(runs, "a_last", "head") if runs else None
+def _memory_cells(runs: Sequence[Record], memories: Sequence[str], published: PublishedReference | None) -> list[Cell]:
+    cells: list[Cell] = []
+    largest = [run for run in runs if run.config.memory == memories[-1]]
+    printed_largest = published.lookup(largest[0]) if published and largest else None
+    for memory in memories:
+        chosen = [run for run in runs if run.config.memory == memory]
+        a_last, a_avg = (published.lookup(chosen[0]) if published and chosen else None) or (None, None)
+        last, average = (mean_over_runs(chosen, metric, "head") for metric in ("a_last", "a_avg"))
+        cells += [estimate_cell(last), *_published_cells(last, a_last)]
+        cells += [estimate_cell(average), *_published_cells(average, a_avg)]
+        if memory != memories[-1]:
+            paired = paired_difference(chosen, largest, "a_last", "head")
+            loss = paired.difference if paired else None
+            printed_loss = a_last - printed_largest[0] if a_last is not None and printed_largest else None
+            cells += [estimate_cell(loss, "{:+.1f}"), *_published_cells(loss, printed_loss)]
+    return cells
 
 
-def by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
+def group_by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Group runs by the title of their method, whatever their options.
+
+    Args:
+        records: the runs.
+    """
     methods: dict[str, list[Record]] = {}
     for record in records:
-        methods.setdefault(title_of(record), []).append(record)
+        methods.setdefault(method_title(record), []).append(record)
     return methods
-
-
-def as_markdown(table: Table) -> str:
-    def row(words: Sequence[str]) -> str:
-        return "| " + " | ".join(word.replace("|", "\\|") for word in words) + " |"
-
-    lines = [f"### {table.title}", "", row(table.columns), "|" + "---|" * len(table.columns)]
-    lines += [row([_flat(cell) for cell in cells]) for cells in table.rows]
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes), ""])
-
-
-def _flat(cell: Cell) -> str:
-    return f"{cell.text} ({cell.small})" if cell.small else cell.text
-
-
-def as_csv(tables: Sequence[Table]) -> str:
-    """Numbers as numbers, a column for each value with its deviation and interval. Tables share one header."""
-    rows = []
-    for table in tables:
-        for cells in table.rows:
-            row: dict[str, Any] = {"table": table.title}
-            for column, cell in zip(table.columns, cells, strict=True):
-                row[column] = cell.value
-                if cell.low is not None:
-                    row |= {f"{column} sd": cell.deviation, f"{column} low": cell.low, f"{column} high": cell.high}
-            rows.append({**row, "notes": " ".join(table.notes)})
-    text = io.StringIO()
-    header = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "notes"]
-    writer = csv.DictWriter(text, [*header, "notes"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
-
-
-TEX = {
-    "\\": r"\textbackslash{}",
-    "±": r"$\pm$",
-    "Δ": r"$\Delta$",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-}
-
-
-def _tex(text: str) -> str:
-    return re.sub(r"[\\&%$#_{}^~±Δ]", lambda found: TEX.get(found[0], f"\\{found[0]}"), text)
-
-
-def as_latex(table: Table) -> str:
-    rows = [" & ".join(_tex(_flat(cell)) for cell in cells) + r" \\" for cells in table.rows]
-    notes = " ".join(_tex(note) for note in table.notes)
-    return "\n".join(
-        [
-            r"\begin{table}",
-            rf"\caption{{{_tex(table.title)}. {notes}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
-            r"\hline",
-            " & ".join(map(_tex, table.columns)) + r" \\",
-            r"\hline",
-            *rows,
-            r"\hline",
-            r"\end{tabular}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-def as_json(tables: Sequence[Table]) -> str:
-    def plain(cell: Cell) -> Any:
-        known = {"deviation": cell.deviation, "low": cell.low, "high": cell.high}
-        return {"text": _flat(cell), "value": cell.value, **{k: v for k, v in known.items() if v is not None}}
-
-    content = [
-        {
-            "title": table.title,
-            "columns": table.columns,
-            "rows": [[plain(cell) for cell in cells] for cells in table.rows],
-            "notes": table.notes,
-        }
-        for table in tables
-    ]
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {
-    "md": lambda tables: "\n".join(map(as_markdown, tables)),
-    "csv": as_csv,
-    "latex": lambda tables: "\n".join(map(as_latex, tables)),
-    "json": as_json,
-}

@@ -1,4 +1,4 @@
-"""Reports written down: a page, tables or figures."""
+"""Reports written to files: a page, tables or figures."""
 
 from __future__ import annotations
 
@@ -11,64 +11,105 @@ from upcl.core.errors import UserError
 from upcl.core.files import write_atomic
 
 from .charts import Chart
-from .content import Content
-from .tables import FORMATS
+from .content import Report
+from .formats import TABLE_FORMATS
 
-PICTURES = ("png", "svg", "pdf")
+FIGURE_FORMATS = ("png", "svg", "pdf")
 
 
-def can_write() -> bool:
-    """Whether what pages and figures need is installed."""
+def has_report_packages() -> bool:
+    """Whether the packages that pages and figures need are installed."""
     return all(importlib.util.find_spec(name) for name in ("jinja2", "plotly", "matplotlib"))
 
 
-def _need() -> None:
-    if not can_write():
-        raise UserError("pages and figures need more packages: pip install -c constraints.txt -e '.[report]'")
+def _require_report_packages() -> None:
+    if not has_report_packages():
+        raise UserError("pages and figures need additional packages: pip install 'upcl[report]'")
 
 
-def write_page(content: Content, path: Path) -> Path:
-    """One HTML file, whole or not there."""
-    _need()
-    from .page import page
+def write_page(report: Report, path: Path) -> Path:
+    """Write a report as one HTML file, atomically.
 
-    text = page(content)
+    Args:
+        report: the report.
+        path: the file to write; folders are created.
+
+    Returns:
+        The path.
+    """
+    _require_report_packages()
+    from .page import render_page
+
+    text = render_page(report)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, text.encode(errors="replace"))  # names of files may be no text
+    write_atomic(path, text.encode(errors="replace"))  # file names may not be valid text
     return path
 
 
-def write(content: Content, kind: str, path: Path) -> list[Path]:
-    """A page, the tables (a file) or the figures (a folder); what was written."""
-    if kind in PICTURES:
-        return list(write_figures(content, path, kind))
+def write_report(report: Report, kind: str, path: Path) -> list[Path]:
+    """Write a report in any format.
+
+    Args:
+        report: the report.
+        kind: "html" for the page, a key of `TABLE_FORMATS` for the tables, or one of `FIGURE_FORMATS`.
+        path: the file to write; for figures, their folder.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        UserError: if `path` is a folder where a file is needed, or packages are missing.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     (path,) = write_report(Report("Runs", (), ()), "md", Path(folder) / "report.md")
+        ...     path.read_text()
+        '# Runs\\n\\n'
+    """
+    if kind in FIGURE_FORMATS:
+        return list(write_figures(report, path, kind))
     if path.is_dir():
-        raise UserError(f"{path} is a folder: name a file, such as {path / 'report'}.{kind}")
+        raise UserError(f"{path} is a folder: pass a file, such as {path / 'report'}.{kind}")
     if kind == "html":
-        return [write_page(content, path)]
+        return [write_page(report, path)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, table_text(content, kind).encode(errors="replace"))
+    write_atomic(path, format_tables(report, kind).encode(errors="replace"))
     return [path]
 
 
-def table_text(content: Content, kind: str) -> str:
-    """The tables alone; Markdown begins with the title."""
-    title = f"# {content.title}\n\n" if kind == "md" else ""
-    return title + FORMATS[kind](content.tables)
+def format_tables(report: Report, kind: str) -> str:
+    """Format the tables of a report; Markdown starts with its title.
+
+    Args:
+        report: the report.
+        kind: a key of `TABLE_FORMATS`.
+    """
+    title = f"# {report.title}\n\n" if kind == "md" else ""
+    return title + TABLE_FORMATS[kind](report.tables)
 
 
-def write_figures(content: Content, folder: Path, kind: str) -> Iterator[Path]:
-    """A file for each figure; panels of one kind, such as confusion matrices, share a file."""
-    _need()
-    from .matplotlib_backend import draw
+def write_figures(report: Report, folder: Path, kind: str) -> Iterator[Path]:
+    """Write one file per figure; panels of one kind, such as confusion matrices, share a file.
+
+    Args:
+        report: the report.
+        folder: where to write; it is created.
+        kind: one of `FIGURE_FORMATS`.
+
+    Yields:
+        The files that were written.
+    """
+    _require_report_packages()
+    from .matplotlib_backend import save_charts
 
     folder.mkdir(parents=True, exist_ok=True)
-    for section in content.sections:
-        for stem, charts in groupby(section.charts, key=_stem):
-            yield draw(list(charts), folder / f"{stem}.{kind}")
+    for section in report.sections:
+        for stem, charts in groupby(section.charts, key=_file_stem):
+            yield save_charts(list(charts), folder / f"{stem}.{kind}")
 
 
-def _stem(chart: Chart) -> str:
-    """The key without the place of a panel: confusion-3 belongs to confusion."""
-    name, _, place = chart.key.rpartition("-")
-    return name if place.isdigit() else chart.key
+def _file_stem(chart: Chart) -> str:
+    """The key without the index of a panel: confusion-3 belongs to confusion."""
+    name, _, index = chart.key.rpartition("-")
+    return name if index.isdigit() else chart.key

@@ -1,6 +1,15 @@
-"""The paper's numbers as data files, and what they say against each other."""
+"""The paper's tables as data files, and an audit that checks them against each other."""
 
-from .audit import Finding, audit
-from .tables import PublishedResult, ablation, lambda_1, main, memory
+from .audit import Finding, TableName, audit
+from .tables import PublishedResult, ablation_table, lambda_table, main_table, memory_tables
 
-__all__ = ["Finding", "PublishedResult", "ablation", "audit", "lambda_1", "main", "memory"]
+__all__ = [
+    "Finding",
+    "PublishedResult",
+    "TableName",
+    "ablation_table",
+    "audit",
+    "lambda_table",
+    "main_table",
+    "memory_tables",
+]

@@ -1,4 +1,4 @@
-"""The published tables, read from the CSV files beside this one: percent, as printed."""
+"""The published tables, read from CSV files: percentages, as printed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """One method in one setting: what is printed, and which of its figures are set in bold."""
+    """What the paper prints for one method in one setting.
+
+    Args:
+        data: name of the data set.
+        tasks: number of tasks.
+        memory: number of exemplars.
+        method: name of the method.
+        a_last: accuracy after the last task.
+        a_avg: mean of the accuracies after each task, if printed.
+        delta_last: difference in A_last from 2,000 exemplars, if printed.
+        bold: which of these figures are set in bold.
+    """
 
     data: str
     tasks: int
@@ -22,7 +33,13 @@ class PublishedResult:
     bold: tuple[str, ...] = ()
 
     @property
+    def stream(self) -> tuple[str, int]:
+        """Data set and number of tasks."""
+        return self.data, self.tasks
+
+    @property
     def setting(self) -> tuple[str, int, int]:
+        """Data set, number of tasks and number of exemplars."""
         return self.data, self.tasks, self.memory
 
 
@@ -35,7 +52,7 @@ def _number(text: str | None) -> float | None:
     return float(text) if text else None
 
 
-def _cells(name: str) -> tuple[PublishedResult, ...]:
+def _results(name: str) -> tuple[PublishedResult, ...]:
     return tuple(
         PublishedResult(
             data=row["data"],
@@ -52,24 +69,44 @@ def _cells(name: str) -> tuple[PublishedResult, ...]:
 
 
 @cache
-def main() -> tuple[PublishedResult, ...]:
-    """The main table: 16 methods, 2,000 exemplars."""
-    return _cells("main")
+def main_table() -> tuple[PublishedResult, ...]:
+    """The main table: 16 methods with 2,000 exemplars.
+
+    Example:
+        >>> [cell.a_last for cell in main_table() if cell.data == "cifar100" and cell.method == "upcl"]
+        [60.92, 56.12, 51.3]
+    """
+    return _results("main")
 
 
 @cache
-def memory() -> tuple[PublishedResult, ...]:
-    """The nine tables of the appendix: four methods with 500, 1,000 and 2,000 exemplars."""
-    return _cells("memory")
+def memory_tables() -> tuple[PublishedResult, ...]:
+    """The nine tables of the appendix: four methods with 500, 1,000 and 2,000 exemplars.
+
+    Example:
+        >>> len(memory_tables())
+        108
+    """
+    return _results("memory")
 
 
 @cache
-def ablation() -> dict[str, tuple[float, float]]:
-    """A_last and A_avg of the seven rows: CIFAR-100, 10 tasks, 500 exemplars."""
+def ablation_table() -> dict[str, tuple[float, float]]:
+    """A_last and A_avg of the seven rows of the ablation: CIFAR-100, 10 tasks, 500 exemplars.
+
+    Example:
+        >>> ablation_table()["baseline"]
+        (22.91, 43.98)
+    """
     return {row["method"]: (float(row["a_last"]), float(row["a_avg"])) for row in _rows("ablation")}
 
 
 @cache
-def lambda_1() -> dict[str, tuple[float, float]]:
-    """A_last and A_avg of the six weights of L_feat: the setting of the ablation."""
+def lambda_table() -> dict[str, tuple[float, float]]:
+    """A_last and A_avg for the six schedules of lambda_1, in the setting of the ablation.
+
+    Example:
+        >>> lambda_table()["2^t"]
+        (10.94, 45.83)
+    """
     return {row["lambda_1"]: (float(row["a_last"]), float(row["a_avg"])) for row in _rows("lambda")}
