@@ -1,4 +1,4 @@
-"""One strict, typed config: what was typed is a `Request`; with the data's and method's defaults, a `RunConfig`."""
+"""What to run: a `Request` as the user states it, and a `RunConfig` with every default filled in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from upcl.data import Dataset, load_dataset
 from upcl.methods.registry import MethodClass, find_method, method_options
 from upcl.nets import BACKBONES, Precision
 
-from .protocol import PROTOCOLS, Select, Tail, parse_order, split_classes
+from .protocol import PROTOCOLS, LongTail, Select, parse_order, split_classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,29 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything that decides a run's outcome. Its digest is the run's identity."""
+    """Everything that determines the outcome of a run; its digest is the run's identity.
+
+    Args:
+        method: name of the method.
+        options: all fields of the method.
+        data: name of the data set.
+        data_sha256: fingerprint of its images and labels.
+        task_sizes: number of classes of each task.
+        order_seed: seed of the class order.
+        order: custom class order as labels; None for the seeded one.
+        seed: seed of initialisation and sampling.
+        memory: exemplar budget.
+        sharing: how the budget is divided among classes.
+        exemplars: exemplar selection.
+        backbone: feature extractor.
+        recipes: recipes of the first and the later tasks.
+        protocol: name of the protocol.
+        select: rule that selects the epoch a task ends with.
+        validation: share of the training data held out.
+        transform: normalisation and augmentation, as `Transform.to_json` describes them.
+        precision: what the backbone computes in.
+        longtail: long-tailed stream; None for a balanced one.
+    """
 
     method: str
     options: dict[str, Any]
@@ -149,23 +171,34 @@ class RunConfig:
     longtail: str | None
 
     def to_json(self) -> dict[str, Any]:
+        """The JSON value that `config.json` holds."""
         value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
         return value
 
     def digest(self) -> str:
+        """SHA-256 of the JSON value."""
         return json_sha256(self.to_json())
 
     @property
-    def tail(self) -> Tail | None:
-        return Tail.parse(self.longtail) if self.longtail else None
+    def tail(self) -> LongTail | None:
+        """The long tail, parsed."""
+        return LongTail.parse(self.longtail) if self.longtail else None
 
     @property
     def budget(self) -> Budget:
+        """The exemplar budget, parsed."""
         return Budget.parse(self.memory, self.sharing)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a config file."""
+    """Read a config file.
+
+    Args:
+        path: a YAML file with keys and values.
+
+    Raises:
+        UserError: if it cannot be read or holds something else.
+    """
     try:
         content = yaml.safe_load(path.read_text())
     except OSError as error:
@@ -178,7 +211,21 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfig:
-    """Fill in what the data set, the method and the protocol decide; check everything before anything runs."""
+    """Fill in what the data set, the method and the protocol decide, and check everything before anything runs.
+
+    Args:
+        request: what to run.
+        dataset: the data set, loaded.
+        method: the class of the method.
+
+    Raises:
+        UserError: if the request cannot be carried out.
+
+    Example:
+        >>> request = Request(method="icarl", data="digits", tasks=2)
+        >>> resolve(request, request.load_dataset(), request.method_class).task_sizes
+        (5, 5)
+    """
     if request.protocol not in PROTOCOLS:
         raise unknown_choice("protocol", request.protocol, PROTOCOLS)
     choices = PROTOCOLS[request.protocol]
@@ -218,7 +265,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
 def _validation(fraction: float | None, select: Select) -> float:
     if select != "validation":
         if fraction:
-            raise UserError("validation holds data out to choose the epoch: say --select validation too")
+            raise UserError("--validation holds out data to select the epoch: add --select validation")
         return 0.0
     if fraction == 0:
         raise UserError("--select validation needs a share of the training data: --validation 0.1")
@@ -233,7 +280,15 @@ def _recipes(request: Request, dataset: Dataset, method: MethodClass) -> Recipes
 
 
 def read_order(text: str) -> list[str]:
-    """`cat,dog,owl`, or a file with a class a line."""
+    """Parse a class order.
+
+    Args:
+        text: class names or numbers separated by commas, or a file with one class per line.
+
+    Example:
+        >>> read_order("cat, dog,owl")
+        ['cat', 'dog', 'owl']
+    """
     path = Path(text).expanduser()
     is_file = os.path.isfile(path)  # noqa: PTH113 (a list may be longer than a path can be)
     lines = path.read_text().splitlines() if is_file else text.split(",")
@@ -241,9 +296,20 @@ def read_order(text: str) -> list[str]:
 
 
 def parse_sizes(text: str) -> int | Sequence[int]:
-    """`5` tasks, or the classes of each: `4,3,3`."""
+    """Parse a number of tasks or the number of classes of each.
+
+    Args:
+        text: "5" or "4,3,3".
+
+    Raises:
+        UserError: if it is neither.
+
+    Example:
+        >>> parse_sizes("5"), parse_sizes("4,3,3")
+        (5, [4, 3, 3])
+    """
     try:
         sizes = [int(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"tasks '{text}': say a number (5) or the classes of each task (4,3,3)") from None
+        raise UserError(f"tasks '{text}': use a number (5) or the number of classes of each task (4,3,3)") from None
     return sizes[0] if len(sizes) == 1 else sizes

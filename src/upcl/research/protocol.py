@@ -1,4 +1,4 @@
-"""Who sees what, and when: class order, split into tasks, held-out data. Test sets stay in here."""
+"""Who sees what, and when: class order, split into tasks, held-out data. Test images stay in here."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.memory import Sharing
+from upcl.core.splits import hold_out
 from upcl.core.types import Samples, Task
 from upcl.data import Dataset
 
@@ -20,46 +20,85 @@ Select = Literal["last", "validation", "test"]
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What a named protocol decides for every method alike."""
+class ProtocolChoices:
+    """What a named protocol decides for every method alike.
+
+    Args:
+        select: rule that selects the epoch a task ends with.
+        sharing: how a memory budget is divided among classes.
+        official: whether methods use their `official_options`.
+    """
 
     select: Select
     sharing: Sharing
-    official: bool  # the fields that methods bring as `official`
+    official: bool
 
 
-PROTOCOLS: dict[str, Choices] = {
-    "honest": Choices(select="last", sharing="exact", official=False),
-    "paper": Choices(select="test", sharing="floor", official=True),
+PROTOCOLS: dict[str, ProtocolChoices] = {
+    "honest": ProtocolChoices(select="last", sharing="exact", official=False),
+    "paper": ProtocolChoices(select="test", sharing="floor", official=True),
 }
 
 
 def class_order(num_classes: int, seed: int) -> list[int]:
-    """The field's class order: numpy's legacy generator, usually with seed 1993."""
+    """The class order that the field uses: a permutation by numpy's legacy generator.
+
+    Args:
+        num_classes: number of classes.
+        seed: usually 1993.
+
+    Example:
+        >>> class_order(10, 1993)
+        [4, 2, 7, 6, 0, 3, 5, 8, 9, 1]
+    """
     return [int(c) for c in np.random.RandomState(seed).permutation(num_classes)]
 
 
 def parse_order(order: Sequence[str], classes: Sequence[str]) -> list[int]:
-    """A class order of one's own: every class once, by its name or its number in the data set."""
-    place = {name: k for k, name in enumerate(classes) if classes.count(name) == 1}
-    numbers = {str(k): k for k in range(len(classes))}
-    wanted = []
+    """A custom class order as labels.
+
+    Args:
+        order: every class once, by its name or its label in the data set.
+        classes: class names of the data set.
+
+    Raises:
+        UserError: if a class is unknown, missing, ambiguous or repeated.
+
+    Example:
+        >>> parse_order(["owl", "0"], ["cat", "owl"])
+        [1, 0]
+    """
+    by_name = {name: k for k, name in enumerate(classes) if classes.count(name) == 1}
+    by_number = {str(k): k for k in range(len(classes))}
+    labels = []
     for each in order:
-        if each not in place and each not in numbers:
+        if each not in by_name and each not in by_number:
             if each in classes:
                 raise UserError(f"several classes are named {each}: give the class order by numbers")
             raise unknown_choice("class in the order", each, classes)
-        wanted.append(place[each] if each in place else numbers[each])
-    if missing := [name for k, name in enumerate(classes) if k not in wanted]:
-        raise UserError(f"the class order must name all {len(classes)} classes; it lacks {', '.join(missing[:5])}")
-    if len(wanted) > len(classes):
-        twice = next(k for k in wanted if wanted.count(k) > 1)
-        raise UserError(f"the class order names {classes[twice]} twice")
-    return wanted
+        labels.append(by_name[each] if each in by_name else by_number[each])
+    if missing := [name for k, name in enumerate(classes) if k not in labels]:
+        raise UserError(f"the class order must contain all {len(classes)} classes; it lacks {', '.join(missing[:5])}")
+    if len(labels) > len(classes):
+        repeated = next(k for k in labels if labels.count(k) > 1)
+        raise UserError(f"the class order contains {classes[repeated]} twice")
+    return labels
 
 
 def split_classes(num_classes: int, tasks: int | Sequence[int]) -> list[int]:
-    """Classes of each task: an equal split (the first tasks take the remainder), or the sizes that were given."""
+    """The number of classes of each task.
+
+    Args:
+        num_classes: number of classes.
+        tasks: number of tasks of equal size (the first ones take the remainder), or the size of each.
+
+    Raises:
+        UserError: if the classes cannot be split like this.
+
+    Example:
+        >>> split_classes(10, 3)
+        [4, 3, 3]
+    """
     if isinstance(tasks, int):
         if not 1 <= tasks <= num_classes:
             raise UserError(f"{num_classes} classes cannot be split into {tasks} tasks: choose 1 to {num_classes}")
@@ -72,11 +111,14 @@ def split_classes(num_classes: int, tasks: int | Sequence[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Tail:
-    """A long tail: the largest class keeps all its training images, the smallest `factor` of them.
+class LongTail:
+    """A long-tailed stream: the largest class keeps all its training images, the smallest a share of them.
 
-    `exp` falls geometrically over the classes, `step` cuts the second half. `ordered` falls along the class order, so
-    that late tasks are poor; `shuffled` draws which class gets which share.
+    Args:
+        kind: `exp` falls geometrically over the classes, `step` reduces the second half of them.
+        factor: share of its images that the smallest class keeps.
+        ordered: fall along the class order, so that late tasks are small; otherwise shares are assigned at random.
+        seed: seed of the random assignment.
     """
 
     kind: str
@@ -85,15 +127,32 @@ class Tail:
     seed: int = 0
 
     @staticmethod
-    def parse(text: str) -> Tail:
-        """`exp:0.01`, `step:0.1`, `exp:0.01:ordered`, `exp:0.01:shuffled:3`."""
+    def parse(text: str) -> LongTail:
+        """Parse `exp:0.01`, `step:0.1`, `exp:0.01:ordered` or `exp:0.01:shuffled:3`.
+
+        Args:
+            text: kind, factor and optionally the arrangement.
+
+        Raises:
+            UserError: if the text is none of these.
+
+        Example:
+            >>> LongTail.parse("step:0.1:ordered").shares(4)
+            [1.0, 1.0, 0.1, 0.1]
+        """
         found = re.fullmatch(r"(exp|step):(0?\.\d+|1)(?::(ordered|shuffled)(?::(\d+))?)?", text)
         if not found or float(found[2]) == 0:
-            raise UserError(f"long tail '{text}': say exp:0.01 or step:0.1, perhaps with :ordered or :shuffled:SEED")
-        return Tail(found[1], float(found[2]), found[3] == "ordered", int(found[4] or 0))
+            raise UserError(
+                f"long tail '{text}': use exp:0.01 or step:0.1, optionally followed by :ordered or :shuffled:SEED"
+            )
+        return LongTail(found[1], float(found[2]), found[3] == "ordered", int(found[4] or 0))
 
     def shares(self, num_classes: int) -> list[float]:
-        """The share of its images that each class keeps, in the class order."""
+        """The share of its images that each class keeps, in class order.
+
+        Args:
+            num_classes: number of classes.
+        """
         last = max(num_classes - 1, 1)
         falling = [self.factor ** (k / last) for k in range(num_classes)]
         if self.kind == "step":
@@ -103,22 +162,41 @@ class Tail:
         return [falling[k] for k in np.random.RandomState(self.seed).permutation(num_classes)]
 
 
-def share_of(num: int, share: float) -> int:
-    """Rounded down, but not because of how floats are stored: 0.29 of 100 are 29."""
-    return int(share * num + 1e-9)
+def subsample(samples: Samples, shares: Sequence[float]) -> Samples:
+    """The first images of each class.
 
-
-def thinned(samples: Samples, shares: Sequence[float]) -> Samples:
-    """The first images of each class, as many as its share says and at least one."""
+    Args:
+        samples: images with labels below the number of shares.
+        shares: share of its images that each class keeps, at least one image.
+    """
     keep = torch.zeros(len(samples), dtype=torch.bool)
     for k, share in enumerate(shares):
         members = (samples.labels == k).nonzero()[:, 0]
-        keep[members[: max(1, share_of(len(members), share))]] = True
+        num = int(share * len(members) + 1e-9)  # 0.29 of 100 is 29, whatever the rounding of floats
+        keep[members[: max(1, num)]] = True
     return samples[keep]
 
 
 class Protocol:
-    """A data set told as a sequence of tasks. Labels become positions in the class order."""
+    """A data set as a sequence of tasks. Labels become positions in the class order.
+
+    Args:
+        dataset: the data set.
+        task_sizes: number of classes of each task.
+        order_seed: seed of the class order and of the validation split.
+        validation: share of each class's training images to hold out.
+        tail: makes the stream long-tailed.
+        order: custom class order.
+
+    Raises:
+        UserError: if a class is too small to hold out the validation share.
+
+    Example:
+        >>> from upcl.data import load_dataset
+        >>> protocol = Protocol(load_dataset("synthetic:classes=4,train=5,test=2"), [2, 2], order_seed=1993)
+        >>> len(protocol), len(protocol.task(1).train), len(protocol.test(num_seen=2))
+        (2, 10, 4)
+    """
 
     def __init__(
         self,
@@ -126,7 +204,7 @@ class Protocol:
         task_sizes: Sequence[int],
         order_seed: int,
         validation: float = 0.0,
-        tail: Tail | None = None,
+        tail: LongTail | None = None,
         order: Sequence[int] | None = None,
     ) -> None:
         self.order = list(order) if order else class_order(len(dataset.classes), order_seed)
@@ -135,14 +213,14 @@ class Protocol:
         position = torch.tensor(self.order).argsort()
         train = Samples(dataset.train.inputs, position[dataset.train.labels])
         if tail:
-            train = thinned(train, tail.shares(len(self.order)))
-        held_out = _hold_out(train.labels, validation, order_seed)
+            train = subsample(train, tail.shares(len(self.order)))
+        held_out = torch.from_numpy(hold_out(train.labels, validation, order_seed))
         self._test = Samples(dataset.test.inputs, position[dataset.test.labels])
         self._validation = train[held_out]
         if validation and int(self._validation.counts(len(self.order)).min()) == 0:
             smallest = int(train.counts(len(self.order)).min())
             raise UserError(
-                f"validation {validation} of a class with {smallest} images holds none out: raise the share"
+                f"validation {validation} holds out no image of a class with {smallest} images: raise the share"
             )
         self._train = train[~held_out]
 
@@ -150,26 +228,28 @@ class Protocol:
         return len(self.task_sizes)
 
     def task(self, index: int) -> Task:
-        """The task of this index, with its own training images only."""
+        """A task with its own training images only.
+
+        Args:
+            index: index of the task.
+        """
         old = sum(self.task_sizes[:index])
         new = self.task_sizes[index]
         inside = (self._train.labels >= old) & (self._train.labels < old + new)
         return Task(index, old, new, self._train[inside])
 
     def test(self, num_seen: int) -> Samples:
-        """Test images of the classes seen so far. For `evaluate` only."""
+        """Test images of the classes seen so far. For `evaluate` only.
+
+        Args:
+            num_seen: number of classes seen.
+        """
         return self._test[self._test.labels < num_seen]
 
     def validation(self, num_seen: int) -> Samples:
-        """Images held out of the training data of the classes seen so far. For choosing an epoch only."""
+        """Held-out training images of the classes seen so far. For the selection of an epoch only.
+
+        Args:
+            num_seen: number of classes seen.
+        """
         return self._validation[self._validation.labels < num_seen]
-
-
-def _hold_out(labels: Tensor, fraction: float, seed: int) -> Tensor:
-    """A mask of `fraction` of each class's images (rounded down; a class always keeps one)."""
-    mask = torch.zeros(len(labels), dtype=torch.bool)
-    order = torch.from_numpy(np.random.RandomState(seed).permutation(len(labels)))
-    for label in labels.unique():
-        members = order[labels[order] == label]
-        mask[members[: share_of(len(members), fraction)]] = True
-    return mask

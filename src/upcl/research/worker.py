@@ -90,8 +90,12 @@ def main() -> int:
 
 
 def _exit_with_parent() -> None:
-    """Wait for the end of standard input, then exit at once: a run can be stopped at any moment without loss."""
-    sys.stdin.buffer.read()
+    """Wait for the end of standard input, then exit at once: a run can be stopped at any moment without loss.
+
+    It reads the file descriptor itself: a thread inside of a buffered reader would abort the interpreter's shutdown.
+    """
+    while os.read(0, 1024):
+        pass
     os._exit(1)
 
 

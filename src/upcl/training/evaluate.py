@@ -1,4 +1,7 @@
-"""Reads a model in both ways: its head, and the nearest mean of exemplars. The only code that meets test images."""
+"""Evaluation of a model by both readings: its head, and the nearest mean of exemplars.
+
+This is the only code that reads test images.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,43 @@ TOP = 5
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Counts of predictions: `confusion[i, j]` images of class i taken for j; `top5[i]` of class i within the top 5."""
+    """Prediction counts of one reading.
+
+    Args:
+        confusion: entry (i, j) counts the images of class i that were predicted as class j.
+        top5: entry i counts the images of class i whose class is among the five highest scores.
+    """
 
     confusion: Tensor
     top5: Tensor
 
 
-class _Counter:
+class PredictionCounter:
+    """Counts predictions batch by batch on the device, without waiting for it.
+
+    Args:
+        num_classes: number of classes.
+        device: where the scores are.
+
+    Example:
+        >>> counter = PredictionCounter(2, torch.device("cpu"))
+        >>> counter.add(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([0, 1]))
+        >>> counter.reading().confusion.tolist()
+        [[1, 0], [1, 0]]
+    """
+
     def __init__(self, num_classes: int, device: torch.device) -> None:
         self.num_classes = num_classes
         self.confusion = torch.zeros(num_classes * num_classes, dtype=torch.int64, device=device)
         self.top5 = torch.zeros(num_classes, dtype=torch.int64, device=device)
 
     def add(self, scores: Tensor, labels: Tensor) -> None:
+        """Count a batch.
+
+        Args:
+            scores: B x C; -inf for classes that cannot be predicted.
+            labels: the true classes (B).
+        """
         cells = labels * self.num_classes + scores.argmax(1)
         self.confusion += torch.bincount(cells, minlength=len(self.confusion))
         top = scores.topk(min(TOP, self.num_classes), 1)
@@ -39,15 +66,25 @@ class _Counter:
         self.top5 += torch.bincount(labels[hit], minlength=self.num_classes)
 
     def reading(self) -> Reading:
+        """The counts so far, on the CPU."""
         return Reading(self.confusion.view(self.num_classes, -1).cpu(), self.top5.cpu())
 
 
 @torch.no_grad()
 def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[ReadingName, Reading | None]:
-    """Both readings over these images. Without exemplars there is no mean to be near: None."""
+    """Count the predictions of both readings over these images.
+
+    Args:
+        method: a method between two tasks.
+        samples: images of the classes seen.
+        num_seen: number of classes seen.
+
+    Returns:
+        The counts by reading; None for the nearest mean of a method without exemplars.
+    """
     device = method.setting.device
     exemplars = method.memory.samples
-    head, nme = _Counter(num_seen, device), _Counter(num_seen, device)
+    head, nme = PredictionCounter(num_seen, device), PredictionCounter(num_seen, device)
     means = class_means(method.extract(exemplars), exemplars.labels.to(device), num_seen) if len(exemplars) else None
     method.net.eval()
     for inputs, labels in method.setting.batches(samples):
@@ -60,6 +97,14 @@ def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[Readi
 
 @torch.no_grad()
 def head_accuracy(method: Method[Any], samples: Samples) -> float:
-    """Share of images that the head gets right, for choosing an epoch."""
+    """The share of images that the head predicts correctly, for the selection of an epoch.
+
+    Args:
+        method: a method during training.
+        samples: images of the classes seen.
+
+    Returns:
+        A share between 0 and 1.
+    """
     scores = method.scores(method.extract(samples))
     return float((scores.argmax(1).cpu() == samples.labels).float().mean())

@@ -11,8 +11,7 @@ from upcl.core.errors import UserError
 from upcl.core.types import Samples, Task
 from upcl.data import load_dataset
 from upcl.research.config import read_order
-from upcl.research.protocol import Protocol, Tail, class_order, parse_order, share_of, split_classes
-from upcl.research.run import run
+from upcl.research.protocol import LongTail, Protocol, class_order, parse_order, split_classes, subsample
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_new_labels_are_positions_in_the_order() -> None:
     assert position[:10].tolist() == [69, 23, 57, 12, 89, 87, 34, 84, 3, 15]
 
 
-def test_classes_are_split_evenly_or_as_asked() -> None:
+def test_classes_are_split_evenly_or_by_given_sizes() -> None:
     assert split_classes(100, 20) == [5] * 20
     assert split_classes(10, 3) == [4, 3, 3]
     assert split_classes(10, [5, 1, 4]) == [5, 1, 4]
@@ -62,10 +61,11 @@ def test_tasks_hold_each_training_image_once_and_no_test_image() -> None:
     assert [len(protocol.test(n)) for n in (2, 5, 6)] == [6, 15, 18]
 
 
-def test_a_task_leads_to_no_other_data() -> None:
+def test_task_gives_no_access_to_other_data() -> None:
     protocol = Protocol(load_dataset("synthetic:classes=4,train=3,test=2"), [2, 2], 1993)
     task = protocol.task(0)
-    assert {f.name for f in dataclasses.fields(Task)} == {"index", "num_old", "num_new", "train"}
+    assert {f.name for f in dataclasses.fields(Task)} == {"index", "num_old", "num_new", "train", "extra"}
+    assert not len(task.extra)
     assert task.train.inputs._base is None, "the images are a copy, not a view of the whole data set"
     assert {f.name for f in dataclasses.fields(Samples)} == {"inputs", "labels"}
 
@@ -82,34 +82,38 @@ def test_validation_images_come_from_the_training_data_and_leave_it() -> None:
     assert {image.numpy().tobytes() for image in torch.cat([train, held.inputs])} == everything
 
 
-def test_shares_are_not_lost_to_floats() -> None:
-    assert [share_of(100, share) for share in (0.29, 0.57, 0.1, 0.999)] == [29, 57, 10, 99]
+def test_shares_are_not_lost_to_the_rounding_of_floats() -> None:
+    samples = Samples(torch.zeros(400, 1), torch.arange(4).repeat_interleave(100))
+    assert subsample(samples, [0.29, 0.57, 0.1, 0.999]).counts(4).tolist() == [29, 57, 10, 99]
+    assert subsample(samples, [0.001] * 4).counts(4).tolist() == [1] * 4
 
 
 def test_long_tails_fall_by_the_factor() -> None:
-    exp = Tail.parse("exp:0.01:ordered").shares(10)
+    exp = LongTail.parse("exp:0.01:ordered").shares(10)
     assert exp[0] == 1
     assert exp[-1] == pytest.approx(0.01)
     assert all(a / b == pytest.approx(exp[0] / exp[1]) for a, b in itertools.pairwise(exp))
-    assert Tail.parse("step:0.1:ordered").shares(5) == [1, 1, 1, 0.1, 0.1]
-    shuffled = Tail.parse("exp:0.01").shares(10)
+    assert LongTail.parse("step:0.1:ordered").shares(5) == [1, 1, 1, 0.1, 0.1]
+    shuffled = LongTail.parse("exp:0.01").shares(10)
     assert shuffled != exp
     assert sorted(shuffled) == sorted(exp)
-    assert shuffled == Tail.parse("exp:0.01:shuffled:0").shares(10) != Tail.parse("exp:0.01:shuffled:1").shares(10)
+    assert (
+        shuffled == LongTail.parse("exp:0.01:shuffled:0").shares(10) != LongTail.parse("exp:0.01:shuffled:1").shares(10)
+    )
     for wrong in ("exp", "exp:2", "exp:0.0", "linear:0.1", "exp:0.1:sorted"):
         with pytest.raises(UserError, match="long tail"):
-            Tail.parse(wrong)
+            LongTail.parse(wrong)
 
 
 def test_a_long_tailed_stream_thins_training_images_only() -> None:
     data = load_dataset("synthetic:classes=4,train=100,test=5")
-    protocol = Protocol(data, [2, 2], 1993, tail=Tail.parse("exp:0.1:ordered"))
+    protocol = Protocol(data, [2, 2], 1993, tail=LongTail.parse("exp:0.1:ordered"))
     counts = [protocol.task(t).train.counts(4).tolist() for t in range(2)]
     assert counts == [[100, 46, 0, 0], [0, 0, 21, 10]]
     assert protocol.test(4).counts(4).tolist() == [5] * 4
 
 
-def test_own_class_orders_by_name_or_number() -> None:
+def test_custom_class_orders_by_name_or_number() -> None:
     classes = ["owl", "cat", "2"]
     assert parse_order(["2", "owl", "1"], classes) == [2, 0, 1]
     for wrong, said in ((["owl", "cat"], "lacks 2"), (["owl", "cat", "2", "owl"], "owl twice"), (["dog"], "dog")):
@@ -119,6 +123,3 @@ def test_own_class_orders_by_name_or_number() -> None:
     with pytest.raises(UserError, match="several classes are named a"):
         parse_order(["a", "a"], ["a", "a"])
     assert read_order(",".join(map(str, range(300)))) == [str(k) for k in range(300)]
-    record = run("finetune", "synthetic:classes=4,train=8,test=4", tasks=(1, 3), epochs=1, order=("3", "1", "0", "2"))
-    assert record["class_order"] == [3, 1, 0, 2] and record["config"]["order"] == [3, 1, 0, 2]
-    assert record["task_sizes"] == [1, 3]

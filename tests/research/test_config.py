@@ -9,12 +9,12 @@ from upcl.core.errors import UserError
 from upcl.core.identity import differences
 from upcl.data import load_dataset
 from upcl.methods.registry import find_method
-from upcl.research.config import RunConfig, make_request, parse_sizes, read_yaml, resolve
+from upcl.research.config import Request, RunConfig, parse_sizes, read_yaml, resolve
 
 
 def config(**values: Any) -> RunConfig:
-    request = make_request({"method": "upcl", "data": "digits", **values})
-    return resolve(request, load_dataset(request.data), find_method(request.method))
+    request = Request.from_mapping({"method": "upcl", "data": "digits", **values})
+    return resolve(request, request.load_dataset(), request.method_class)
 
 
 def test_defaults_come_from_the_data_set() -> None:
@@ -42,7 +42,7 @@ def test_options_reach_method_and_recipe() -> None:
     assert (made.recipes.first.milestones, made.recipes.later.milestones) == ((), (2, 3))
 
 
-def test_the_paper_protocol_sets_the_official_choices_for_every_method() -> None:
+def test_paper_protocol_sets_the_official_choices_for_every_method() -> None:
     upcl, icarl = config(protocol="paper"), config(protocol="paper", method="icarl")
     assert (upcl.select, upcl.sharing, upcl.options["lose_task0_assignment"]) == ("test", "floor", True)
     assert (icarl.select, icarl.sharing) == ("test", "floor")
@@ -71,8 +71,8 @@ def test_the_paper_protocol_sets_the_official_choices_for_every_method() -> None
         ({"exemplars": "hearding"}, "herding"),
         ({"validation": 0.2}, "--select validation"),
         ({"select": "validation", "validation": 0}, "needs a share"),
-        ({"method": "nowhere.py:Mine"}, "there is no Python file nowhere.py"),
-        ({"method": "README.md:Mine"}, "there is no Python file README.md"),
+        ({"method": "nowhere.py:Mine"}, "no such Python file: nowhere.py"),
+        ({"method": "README.md:Mine"}, "no such Python file: README.md"),
         ({"tasks": 0}, "choose 1 to 10"),
         ({"memory": ""}, "use a number of images"),
         ({"backbone": ""}, "unknown backbone"),
@@ -84,12 +84,12 @@ def test_the_paper_protocol_sets_the_official_choices_for_every_method() -> None
         ({"method": "bic", "memory": "0"}, "BiC needs exemplars"),
     ],
 )
-def test_mistakes_are_named_with_the_right_choice(values: dict[str, Any], message: str) -> None:
+def test_errors_suggest_the_right_choice(values: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         config(**values)
 
 
-def test_all_wrong_values_are_said_at_once() -> None:
+def test_all_wrong_values_are_reported_at_once() -> None:
     with pytest.raises(UserError, match=r"(?s)tau:.*ema:"):
         config(options={"tau": -1, "ema": 3})
 
@@ -106,27 +106,27 @@ def test_yaml_must_hold_keys(tmp_path: Path) -> None:
     assert config(**read_yaml(path)).task_sizes == (4, 6)
 
 
-def test_differences_name_the_place() -> None:
+def test_differences_name_the_path() -> None:
     assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == ["a.b: stored 1, requested 3"]
 
 
-def test_sizes_are_a_number_or_a_list() -> None:
+def test_task_sizes_are_a_number_or_a_list() -> None:
     assert parse_sizes("5") == 5
     assert parse_sizes("4,3,3") == [4, 3, 3]
-    with pytest.raises(UserError, match="say a number"):
+    with pytest.raises(UserError, match="use a number"):
         parse_sizes("five")
 
 
 def test_methods_outside_of_the_package_are_found() -> None:
-    path = Path(__file__).parents[1] / "examples" / "own_method.py"
+    path = Path(__file__).parents[2] / "examples" / "own_method.py"
     assert find_method(f"{path}:HoldStill").name == "hold-still"
     with pytest.raises(UserError, match="did you mean HoldStill"):
         find_method(f"{path}:Holdstil")
 
 
-def test_an_outside_method_may_postpone_its_annotations(tmp_path: Path) -> None:
+def test_external_method_may_postpone_its_annotations(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
-    text = (Path(__file__).parents[1] / "examples" / "own_method.py").read_text()
+    text = (Path(__file__).parents[2] / "examples" / "own_method.py").read_text()
     path.write_text("from __future__ import annotations\n" + text.replace("HoldStill", "Mine"))
     assert config(method=f"{path}:Mine").options["strength"] == 1.0
 
@@ -135,3 +135,19 @@ def test_rows_of_the_ablation_are_methods_with_fields_set() -> None:
     assert config(method="up+fm").options["margin"] == "fixed"
     assert config(method="up").options["margin"] == "none"
     assert config(method="up", options={"margin": "columns"}).options["margin"] == "columns"
+
+
+def test_request_is_checked_on_construction() -> None:
+    assert Request(memory=20, tasks="4,6", options={"tau": 1}).memory == "20"  # type: ignore[arg-type]
+    for wrong in ({"seed": -1}, {"epochs": "many"}, {"method": 3}, {"seed": None}, {"select": "best"}):
+        with pytest.raises(UserError, match=next(iter(wrong))):
+            Request(**wrong)  # type: ignore[arg-type]
+
+
+def test_request_takes_classes_and_data_sets() -> None:
+    method, dataset = find_method("icarl"), load_dataset("digits")
+    request = Request(method=method, data=dataset)
+    assert (request.method_name, request.method_class) == ("icarl", method)
+    assert request.load_dataset() is dataset
+    named = Request(method="icarl", data="digits")
+    assert resolve(request, dataset, method).digest() == resolve(named, dataset, method).digest()

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from upcl.core.errors import TrainingError, UserError
+from upcl.core.errors import TrainingError
 from upcl.core.recipes import Recipe
+from upcl.core.seeding import seed_all
 from upcl.core.types import Batch, Losses, Samples, Stage
 from upcl.data import Transform
 from upcl.training.engine import EpochResult, EpochSelector, FitState, fit
-from upcl.training.environment import select_device
 
 CPU = torch.device("cpu")
 PLAIN = Transform((0.0,), (1.0,))
@@ -48,8 +50,6 @@ def test_fit_equals_a_plain_loop_with_torch_sgd() -> None:
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     scheduler = torch.optim.lr_scheduler.MultiStepLR(optimizer, [3], 0.1)
     wanted = stage(plain)
-    from upcl.core.seeding import seed_all
-
     for epoch in range(6):
         seed_all(0, "epoch", epoch)
         for index in torch.randperm(20).split(8):
@@ -62,7 +62,7 @@ def test_fit_equals_a_plain_loop_with_torch_sgd() -> None:
     assert torch.allclose(ours.norm.running_mean, plain.norm.running_mean)  # type: ignore[arg-type]
 
 
-def test_every_loss_is_logged_by_name_as_a_mean_over_images() -> None:
+def test_losses_are_reported_by_name_as_means_over_images() -> None:
     net, ends = Line(), list[EpochResult]()
     train(net, stage(net, lr=1e-12, weight_decay=0.0), on_epoch=ends.append)
     assert [end.epoch for end in ends] == list(range(6))
@@ -70,13 +70,11 @@ def test_every_loss_is_logged_by_name_as_a_mean_over_images() -> None:
     assert ends[0].losses["size"] == pytest.approx(0.02)
 
 
-def test_going_on_from_any_epoch_gives_the_same_weights() -> None:
+def test_continuing_from_any_epoch_gives_the_same_weights() -> None:
     whole = Line()
     states: list[FitState] = []
 
     def keep(end: EpochResult) -> None:
-        import copy
-
         states.append(copy.deepcopy(end.state()))
 
     train(whole, stage(whole), on_epoch=keep)
@@ -87,7 +85,7 @@ def test_going_on_from_any_epoch_gives_the_same_weights() -> None:
         assert torch.equal(resumed.norm.running_var, whole.norm.running_var)  # type: ignore[arg-type]
 
 
-def test_only_the_given_parameters_move_and_frozen_statistics_stand() -> None:
+def test_only_the_given_parameters_change_and_frozen_statistics_are_kept() -> None:
     net = Line()
     full = stage(net)
     half = Stage("bias", full.data, full.losses, [net.bias], full.recipe, frozen=[net.norm])
@@ -95,10 +93,10 @@ def test_only_the_given_parameters_move_and_frozen_statistics_stand() -> None:
     train(net, half)
     moved = {name for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
     assert moved == {"bias"}
-    assert all(p.requires_grad for p in net.parameters()), "what was trainable is so again"
+    assert all(p.requires_grad for p in net.parameters()), "requires_grad is restored"
 
 
-def test_selection_ends_with_the_best_epoch() -> None:
+def test_selector_restores_the_best_epoch() -> None:
     net, scores, weights = Line(), iter([0.1, 0.5, 0.5, 0.4]), list[Tensor]()
 
     def score() -> float:
@@ -108,10 +106,10 @@ def test_selection_ends_with_the_best_epoch() -> None:
     train(net, stage(net), selector=EpochSelector(score, every=2))
     assert len(weights) == 4, "epochs 0, 2, 4 and the last"
     assert torch.equal(net.weight, weights[1]), "the earliest of equals"
-    assert [e for e in range(10) if EpochSelector(score, 5, last_too=False).is_due(e, 10)] == [0, 5]
+    assert [e for e in range(10) if EpochSelector(score, 5, include_last=False).is_due(e, 10)] == [0, 5]
 
 
-def test_a_single_image_left_over_joins_the_batch_before_it() -> None:
+def test_single_remaining_image_joins_the_previous_batch() -> None:
     net, sizes = Line(), list[int]()
     given = stage(net, num=17, epochs=1)
 
@@ -127,9 +125,3 @@ def test_divergence_is_an_error_that_names_the_loss() -> None:
     net = Line()
     with pytest.raises(TrainingError, match=r"loss 'fit' became .* lower learning rate"):
         train(net, stage(net, lr=1e30))
-
-
-def test_unusable_device_is_named() -> None:
-    assert select_device("cpu") == CPU
-    with pytest.raises(UserError, match="unknown device 'gpu': choose auto, cpu, cuda"):
-        select_device("gpu")

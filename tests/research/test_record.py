@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.runs import quick_run
+from upcl.core.errors import UserError
+from upcl.research.record import Record, finished_record, json_schema, write_json_schema
+from upcl.training.evaluate import READINGS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("record") / "run"
+    quick_run("upcl", out=out)
+    return out
+
+
+@pytest.fixture
+def content(folder: Path) -> dict[str, Any]:
+    value: dict[str, Any] = json.loads((folder / "record.json").read_text())
+    return value
+
+
+def test_figures_agree_with_each_other(folder: Path) -> None:
+    record = Record.read(folder)
+    assert record.finished
+    assert record.task_sizes == [2, 2, 2]
+    for reading in READINGS:
+        top1, top5, matrix, counts, old = (
+            figure[reading] for figure in (record.top1, record.top5, record.top1_matrix, record.confusion, record.old)
+        )
+        assert top1 and top5 and matrix and counts and old
+        assert record.a_last[reading] == top1[-1]
+        assert record.a_avg[reading] == pytest.approx(sum(top1) / 3)
+        assert [len(row) for row in matrix] == [1, 2, 3]
+        assert all(a >= b for a, b in zip(top5, top1, strict=True))
+        confusion = torch.tensor(counts)
+        assert confusion.sum(1).tolist() == [5] * 6
+        assert 100 * int(confusion.diagonal().sum()) / 30 == pytest.approx(record.a_last[reading])
+        assert old[0] is None
+    assert record.top5.head[0] == 100, "with two classes every image is within the top five"
+    assert record.imbalance_ratio == [1.0, 10 / 6, 10 / 3]
+    assert record.exemplars == [12, 12, 12]
+    assert record.environment["torch"].startswith("2.")
+
+
+def test_json_round_trip(folder: Path, content: dict[str, Any]) -> None:
+    record = Record.read(folder)
+    assert record.to_json() == content
+    assert Record.from_json(content) == record
+    assert record.config.digest() == record.config_digest
+
+
+def test_every_field_is_documented(content: dict[str, Any]) -> None:
+    documented = (ROOT / "docs" / "record.md").read_text()
+    assert [key for key in content if f"`{key}`" not in documented] == []
+
+
+def test_shipped_schema_is_that_of_the_code(tmp_path: Path, content: dict[str, Any]) -> None:
+    write_json_schema(tmp_path / "schema.json")
+    assert json.loads((tmp_path / "schema.json").read_text()) == json_schema()
+    assert set(json_schema()["properties"]) == set(content)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 1}, "record schema 1; this version of upcl reads schema 2"),
+        ({"a_last": None}, "'a_last'"),
+        ({"a_last": {"head": "high", "nme": None}}, "'a_last.head'"),
+        ({"seconds": "soon"}, "'seconds'"),
+        ({"surprise": 1}, "'surprise'"),
+        ({"config": {}}, "'config.method'"),
+    ],
+)
+def test_invalid_records_are_refused(content: dict[str, Any], change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Record.from_json({**content, **change}, "record.json")
+
+
+def test_missing_and_broken_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be read"):
+        Record.read(tmp_path)
+    (tmp_path / "record.json").write_text("[1, 2]")
+    with pytest.raises(UserError, match="record schema None"):
+        Record.read(tmp_path)
+
+
+def test_finished_record_must_match_the_config(folder: Path, content: dict[str, Any], tmp_path: Path) -> None:
+    config = Record.read(folder).config
+    assert finished_record(folder, config) == Record.read(folder)
+    assert finished_record(tmp_path, config) is None
+    for change in ({"finished": False}, {"config_digest": "0" * 64}):
+        (tmp_path / "record.json").write_text(json.dumps({**copy.deepcopy(content), **change}))
+        assert finished_record(tmp_path, config) is None
+
+
+def test_reproducible_part_leaves_measurements_out(folder: Path) -> None:
+    part = Record.read(folder).reproducible_part()
+    assert not {"seconds", "peak_memory_mb", "environment"} & set(part)
+    assert {"weights_sha256", "top1", "config"} <= set(part)
