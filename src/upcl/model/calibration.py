@@ -99,8 +99,8 @@ def fit_threshold(familiarity: Tensor) -> float:
         The threshold; -1, below every cosine, without images.
 
     Example:
-        >>> fit_threshold(torch.linspace(0, 1, 101))
-        0.05...
+        >>> round(fit_threshold(torch.linspace(0, 1, 101)), 6)
+        0.05
     """
     if not len(familiarity):
         return UNCALIBRATED.threshold

@@ -97,9 +97,9 @@ class Learner:
     def learn(
         self,
         folder: str | Path,
-        options: LearnOptions | None = None,
+        learn_options: LearnOptions | None = None,
         on_epoch: EpochCallback | None = None,
-        **changes: Any,
+        **options: Any,
     ) -> Learner:
         """Learn the images of a folder: new classes, and more images of known ones.
 
@@ -107,9 +107,10 @@ class Learner:
 
         Args:
             folder: its sub-folders are the classes; or `train` and `test` folders of such sub-folders.
-            options: options of the update.
+            learn_options: options of the update, all at once.
             on_epoch: called after every epoch with an `EpochResult`.
-            changes: fields of `LearnOptions` to change, as in `learn("birds", epochs=10, memory="50/class")`.
+            options: fields of `LearnOptions`, as in `learn("birds", epochs=10, memory="50/class")`; they override those
+                of `learn_options`.
 
         Returns:
             The learner itself, so that calls can be chained.
@@ -117,7 +118,7 @@ class Learner:
         Raises:
             UserError: if no image can be learned from, an option is wrong, or known classes lose too much accuracy.
         """
-        options = dataclasses.replace(options or LearnOptions(), **changes)
+        chosen = dataclasses.replace(learn_options or LearnOptions(), **options)
         report, files = scan_folder(Path(folder))
         self.notes = list(report.notes())
         train, held_out = _split(files)
@@ -126,26 +127,26 @@ class Learner:
             raise UserError(f"{printable_path(folder)} contains no readable image to learn from{first}")
         self._note_untrained_classes(train, held_out)
         with self._exclusive():
-            size, channels = choose_image_shape(options, files, self.bundle.spec if self.bundle else None, self.path)
+            size, channels = choose_image_shape(chosen, files, self.bundle.spec if self.bundle else None, self.path)
             decoded = [
                 decode_images([file.path for file in part], size, channels, Path(folder).name)
                 for part in (train, held_out)
             ]
             names = [[file.label for file in part] for part in (train, held_out)]
-            return self._update(NewImages(decoded[0], names[0], decoded[1], names[1]), options, on_epoch)
+            return self._update(NewImages(decoded[0], names[0], decoded[1], names[1]), chosen, on_epoch)
 
     def learn_images(
-        self, images: NewImages, options: LearnOptions | None = None, on_epoch: EpochCallback | None = None
+        self, images: NewImages, learn_options: LearnOptions | None = None, on_epoch: EpochCallback | None = None
     ) -> Learner:
         """Learn images in memory, as `learn` does from a folder.
 
         Args:
             images: images to learn from and to hold out; all updates of a model need images of the same size.
-            options: options of the update.
+            learn_options: options of the update.
             on_epoch: called after every epoch with an `EpochResult`.
         """
         with self._exclusive():
-            return self._update(images, options or LearnOptions(), on_epoch)
+            return self._update(images, learn_options or LearnOptions(), on_epoch)
 
     def _update(self, images: NewImages, options: LearnOptions, on_epoch: EpochCallback | None) -> Learner:
         with preserve_rng_state():

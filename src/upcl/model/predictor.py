@@ -119,8 +119,8 @@ class Predictor:
         >>> predictions = predictor.predict(torch.from_numpy(images[:, None]))
         >>> predictions.confidence.shape, sorted(predictions.top(2)[0].names)
         (torch.Size([8, 2]), ['cat', 'dog'])
-        >>> [result.error for result in predictor.predict_files([images[0], b"not an image"])]
-        ['', 'is not an image that can be read']
+        >>> [result.prediction is None for result in predictor.predict_files([images[0], b"not an image"])]
+        [False, True]
     """
 
     @torch.no_grad()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from upcl import UserError
+from upcl.data.io.images import BrokenImageError, encode_png
+from upcl.model.bundle import ModelSpec
+from upcl.model.sources import decode_image, is_image, list_sources
+
+SPEC = ModelSpec("upcl", {}, "small", channels=3, size=8, mean=(0.5,) * 3, std=(0.2,) * 3, memory="20/class")
+PIXELS = np.arange(3 * 8 * 8, dtype=np.uint8).reshape(3, 8, 8)
+
+
+def test_files_folders_and_standard_input_are_listed(photos: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(photos / "extra", tmp_path / "extra"))
+    (folder / "notes.txt").touch()
+    (folder / ".hidden.png").touch()
+    inside = [folder / "kind 1" / f"{k}.png" for k in range(9)]
+    names = io.BytesIO(b"a.png\n\n  \nb c.jpg\n")
+    listed = list_sources([Path("x.jpg"), folder, Path("-")], names)
+    assert listed == [Path("x.jpg"), *inside, Path("a.png"), Path("b c.jpg")]
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF"])
+def test_an_image_on_standard_input_is_recognised(kind: str) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(buffer, kind)
+    assert is_image(buffer.getvalue())
+    assert list_sources([Path("-")], io.BytesIO(buffer.getvalue())) == [buffer.getvalue()]
+    assert not is_image(b"photos/one.jpg\n")
+
+
+def test_a_folder_without_images_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"contains no images \(\.bmp, "):
+        list_sources([tmp_path], io.BytesIO())
+
+
+def test_files_bytes_and_arrays_give_the_same_input(tmp_path: Path) -> None:
+    content = encode_png(PIXELS)
+    (tmp_path / "a.png").write_bytes(content)
+    for source in (tmp_path / "a.png", content, PIXELS.transpose(1, 2, 0)):
+        assert torch.equal(decode_image(source, SPEC), torch.from_numpy(PIXELS))
+
+
+def test_large_and_broken_images_are_refused() -> None:
+    with pytest.raises(BrokenImageError, match="63"):
+        decode_image(encode_png(PIXELS), SPEC, max_pixels=63)
+    assert decode_image(encode_png(PIXELS), SPEC, max_pixels=64).shape == (3, 8, 8)
+    with pytest.raises(BrokenImageError):
+        decode_image(b"words", SPEC)
