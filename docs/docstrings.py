@@ -18,8 +18,8 @@ BOUNDED = re.compile(r"~?typing\.Annotated\[([\w.~]+)(?:, ~?[\w.]+\([^()]*\))+\]
 
 
 def prepare_text(_app: Sphinx, what: str, _name: str, _value: Any, _options: Any, lines: list[str]) -> None:
-    """Before napoleon: `|x|` is a norm and no substitution; a colon in an attribute's summary does not end a type."""
-    lines[:] = list(escape_bars(lines))
+    """Before napoleon: `|x|` is a norm and no substitution; text before a colon in a summary or a result is no type."""
+    lines[:] = [":returns:" if line == "Returns:" else line for line in escape_bars(lines)]
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]  # an empty comment
 
@@ -68,22 +68,24 @@ def skip_foreign(_app: Sphinx, _what: str, _name: str, value: Any, _skip: bool, 
     return True if foreign else None
 
 
-def resolve_own_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, child: TextElement) -> Element | None:
-    """Follow a name of ours to where it is documented: `upcl.run` is `upcl.research.run.run`.
+def resolve_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, child: TextElement) -> Element | None:
+    """Follow a name to where it is documented: `upcl.run` is `upcl.research.run.run`, `Path` what its module imported.
 
-    Type variables and aliases that have no entry become plain text. Anything else stays an error.
+    Names of other packages, type variables, and aliases that have no entry become plain text. Anything else stays an
+    error.
     """
     target = str(node.get("reftarget", ""))
-    if node.get("refdomain") != "py" or not target.startswith("upcl."):
+    if node.get("refdomain") != "py":
         return None
-    value = find(target)
+    value = find(target if "." in target else f"{node.get('py:module')}.{target}")
     if value is None:
         return None
     domain, last = env.domains.python_domain, target.rpartition(".")[2]
     for name in domain.objects:
         if name.rpartition(".")[2] == last and find(name) is value:
             return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, child)
-    return child if isinstance(value, TypeVar) or get_origin(value) else None
+    ours = str(getattr(value, "__module__", "")).startswith("upcl")
+    return child if not ours or isinstance(value, TypeVar) or get_origin(value) else None
 
 
 def find(name: str) -> Any:
