@@ -27,7 +27,7 @@ from upcl.data.defaults import (
 )
 from upcl.data.io.crops import Photos
 from upcl.data.io.decoding import decode_cached
-from upcl.data.io.listing import ImageFile
+from upcl.data.io.listing import ImageFile, counted
 from upcl.data.io.paths import printable_path
 from upcl.data.io.scan import FolderReport, scan_folder
 from upcl.data.transforms import Transform
@@ -86,10 +86,11 @@ def load_folder(text: str) -> Dataset:
     report, files = scan_folder(root)
     if options.strict and report.broken:
         path, reason = report.broken[0]
-        raise UserError(f"{len(report.broken)} files cannot be read, such as {root / path}: {reason}")
+        raise UserError(f"cannot read {counted(len(report.broken), 'file')}, such as {root / path}: {reason}")
+    if not any(file.split == "train" for file in files):
+        hint = f": cannot read {', '.join(path for path, _ in report.broken[:3])}" if report.broken else ""
+        raise UserError(f"{printable_path(root)} has no training images{hint}")
     train, test, notes = _split(files, report, options)
-    if not train:
-        raise UserError(f"{printable_path(root)}: no training image can be read, such as {report.broken[0][0]}")
     classes = sorted({file.label for file in train})
     label_of = {name: label for label, name in enumerate(classes)}
     size, channels = options.size or default_image_size(files), default_channels(files)
@@ -139,8 +140,8 @@ def hold_out_files(files: Sequence[ImageFile], percent: int, seed: int) -> tuple
         distinct.setdefault(file.label, set()).add(file.digest)
     if single := [label for label, digests in distinct.items() if len(digests) < 2]:
         raise UserError(
-            f"class '{single[0]}' has a single image, but training and testing need at least one each: add images to it, "
-            "or a test folder"
+            f"class '{single[0]}' has a single image, but training and testing need at least one each: add images to "
+            "it, or a test folder"
         )
     labels, digests = [file.label for file in files], [file.digest for file in files]
     mask = hold_out(labels, percent / 100, seed, groups=digests, min_per_class=1)

@@ -153,7 +153,7 @@ def _choose(name: str, found: list[str], folder: Path) -> list[str]:
     lines = [line.partition("#")[0].split() for line in path.read_text().splitlines()]
     wanted = {words[0] for words in lines if words}
     if missing := sorted(wanted - set(found)):
-        raise UserError(f"{path}: {len(missing)} WordNet IDs are not in {folder / 'train'}, such as {missing[0]}")
+        raise UserError(f"{path} lists classes that are not in {folder / 'train'}: {', '.join(missing[:5])}")
     return sorted(wanted)
 
 

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import dataclasses
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from upcl.core.types import Samples
+from upcl.data import Dataset, load_dataset
+from upcl.data.subset import SubsetOptions, first_per_class
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=40), st.integers(1, 5))
+def test_first_per_class_equals_a_loop(labels: list[int], num: int) -> None:
+    kept, seen = list[int](), dict[int, int]()
+    for index, label in enumerate(labels):
+        seen[label] = seen.get(label, 0) + 1
+        if seen[label] <= num:
+            kept.append(index)
+    found = first_per_class(Samples(torch.arange(len(labels)), torch.tensor(labels)), num)
+    assert found.inputs.tolist() == kept
+    assert found.labels.tolist() == [labels[index] for index in kept]
+
+
+def test_zero_keeps_everything() -> None:
+    samples = Samples(torch.arange(3), torch.tensor([0, 1, 1]))
+    assert first_per_class(samples, 0) is samples
+
+
+def test_options_become_part_of_the_name() -> None:
+    digits = load_dataset("digits")
+    assert SubsetOptions(test=5).apply(digits).name == "digits:test=5"
+    named = dataclasses.replace(digits, name="imagenet100:list=first")
+    small: Dataset = SubsetOptions(train=2, test=1).apply(named)
+    assert small.name == "imagenet100:list=first,train=2,test=1"
+    assert small.train.counts(10).tolist() == [2] * 10 and small.test.counts(10).tolist() == [1] * 10
