@@ -15,7 +15,7 @@ from .console import report_errors, stderr_console, stdout_console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from upcl.research.bench import Row
+    from upcl.research.bench import Measurement
 
 
 @click.command()
@@ -27,7 +27,12 @@ if TYPE_CHECKING:
     help="Measure only steps, epochs, parts or growth. Repeatable.",
 )
 @click.option(
-    "--repeats", type=click.IntRange(1), default=7, show_default=True, help="Rounds; each measures every candidate."
+    "--repeats",
+    type=click.IntRange(1),
+    metavar="N",
+    default=7,
+    show_default=True,
+    help="Rounds; each measures every candidate.",
 )
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the rows to this file.")
 @report_errors()
@@ -62,7 +67,7 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
         write_json(path, [{**dataclasses.asdict(row), "met": row.met} for row in rows])
 
 
-def bench_table(rows: Sequence[Row], repeats: int) -> Table:
+def bench_table(rows: Sequence[Measurement], repeats: int) -> Table:
     """A table of measurements with their quartiles, and whether targets are met.
 
     Args:
@@ -82,5 +87,5 @@ def bench_table(rows: Sequence[Row], repeats: int) -> Table:
         verdict = {True: "[green]met[/green]", False: "[bold red]missed[/bold red]", None: ""}[row.met]
         target = f"{row.rule} {row.target:g}" if row.target is not None else ""
         measured = " / ".join(part for part in (row.ours, row.other) if part)
-        table.add_row(row.name, measured, f"{row.figure:.2f}{row.unit}{spread}", target, verdict)
+        table.add_row(row.name, measured, f"{row.value:.2f}{row.unit}{spread}", target, verdict)
     return table

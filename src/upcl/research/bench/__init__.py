@@ -1,4 +1,4 @@
-"""`upcl bench`: how near the machine's limit training is, side by side in one run."""
+"""`upcl bench`: how close training is to the machine's limit, measured side by side in one process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator
 from .growth import growth
 from .parts import parts
 from .steps import epochs, steps
-from .timing import Row
+from .timing import Measurement
 
-GROUPS: dict[str, Callable[[int], Iterator[Row]]] = {"steps": steps, "epochs": epochs, "parts": parts, "growth": growth}
-__all__ = ["GROUPS", "Row"]
+GROUPS: dict[str, Callable[[int], Iterator[Measurement]]] = {
+    "steps": steps,
+    "epochs": epochs,
+    "parts": parts,
+    "growth": growth,
+}
+__all__ = ["GROUPS", "Measurement"]

@@ -1,4 +1,4 @@
-"""How times and sizes grow: each must follow its formula and no worse."""
+"""How times and sizes grow with the problem: none may grow faster than its formula."""
 
 from __future__ import annotations
 
@@ -16,99 +16,172 @@ from upcl.core.memory import herding
 from upcl.data.transforms import Flip, PadCrop, Transform
 from upcl.nets import PrototypeHead
 
-from .timing import Row, Work, growth_of, interleaved
+from .timing import Measurement, Workload, growth_exponent, time_in_turns
 
-NEW = 10  # classes of the latest task
+NUM_NEW = 10  # classes of the latest task
+IMAGE_BYTES = 3 * 32 * 32
 
 
-def growth(repeats: int) -> Iterator[Row]:
-    """Time of UPCL's terms, of drawing batches, of herding and assignment; and bytes that are stored or kept."""
+def growth(repeats: int) -> Iterator[Measurement]:
+    """Measure the growth of UPCL's loss terms, batches, herding and assignment, and of the bytes that are stored.
 
-    def over(name: str, sizes: Sequence[int], work_of: Callable[[int], Work], formula: float) -> Row:
-        times = interleaved({str(n): work_of(n) for n in sizes}, repeats)
-        return growth_of(name, sizes, [statistics.median(seconds) for seconds in times.values()], formula)
+    Args:
+        repeats: number of rounds.
+    """
 
-    yield over("UPCL's terms over classes", (1000, 2000, 5000, 10_000), lambda n: terms(n, 512, 128), 1)
-    yield over("UPCL's terms over few classes", (10, 30, 100, 300), lambda n: terms(n, 512, 128), 1)
-    yield over("UPCL's terms over feature dimensions", (512, 1024, 2048, 4096), lambda n: terms(100, n, 128), 1)
-    yield over("UPCL's terms over the batch", (256, 512, 1024, 2048), lambda n: terms(100, 512, n), 2)
-    yield over("drawing and augmenting a batch over stored images", (1000, 4000, 16_000, 64_000), drawing, 0)
-    yield over("herding over images of a class", (500, 1000, 2000, 4000), herding_work, 2)
-    yield over("assignment over new classes: solved", (100, 200, 400, 800), solved, 3)
-    yield over("assignment over new classes: unchanged", (250, 500, 1000, 2000), unchanged, 2)
-    for name, sizes, bytes_of, formula in (
-        ("bytes of UPCL's head over classes", (10, 100, 1000, 10_000), stored, 1),
-        ("bytes kept for the gradient over classes", (10, 100, 1000, 10_000), lambda n: kept(n, 512, 128), 1),
-        ("bytes kept for the gradient over feature dimensions", (64, 256, 1024, 4096), lambda n: kept(100, n, 128), 1),
-        ("bytes kept for the gradient over the batch", (64, 256, 1024, 2048), lambda n: kept(100, 512, n), 2),
-        ("bytes of stored exemplars over their number", (500, 1000, 2000, 20_000), lambda n: n * 3 * 32 * 32, 1),
+    def time_growth(
+        name: str, sizes: Sequence[int], make_workload: Callable[[int], Workload], expected: float
+    ) -> Measurement:
+        times = time_in_turns({str(size): make_workload(size) for size in sizes}, repeats)
+        return growth_exponent(name, sizes, [statistics.median(seconds) for seconds in times.values()], expected)
+
+    many, few, dims = (1000, 2000, 5000, 10_000), (10, 30, 100, 300), (512, 1024, 2048, 4096)
+    yield time_growth("UPCL's loss terms by classes", many, lambda n: loss_terms(n, 512, 128), 1)
+    yield time_growth("UPCL's loss terms by few classes", few, lambda n: loss_terms(n, 512, 128), 1)
+    yield time_growth("UPCL's loss terms by feature dimensions", dims, lambda n: loss_terms(100, n, 128), 1)
+    yield time_growth("UPCL's loss terms by batch size", (256, 512, 1024, 2048), lambda n: loss_terms(100, 512, n), 2)
+    yield time_growth("drawing and augmenting a batch by stored images", (1000, 4000, 16_000, 64_000), draw_batch, 0)
+    yield time_growth("herding by images per class", (500, 1000, 2000, 4000), select_exemplars, 2)
+    yield time_growth("assignment by new classes: solved", (100, 200, 400, 800), solve_assignment, 3)
+    yield time_growth("assignment by new classes: unchanged", (250, 500, 1000, 2000), keep_assignment, 2)
+    for name, sizes, num_bytes, expected in (
+        ("bytes of UPCL's head by classes", (10, 100, 1000, 10_000), head_bytes, 1),
+        ("bytes saved for the gradient by classes", (10, 100, 1000, 10_000), lambda n: saved_bytes(n, 512, 128), 1),
+        (
+            "bytes saved for the gradient by feature dimensions",
+            (64, 256, 1024, 4096),
+            lambda n: saved_bytes(100, n, 128),
+            1,
+        ),
+        ("bytes saved for the gradient by batch size", (64, 256, 1024, 2048), lambda n: saved_bytes(100, 512, n), 2),
+        ("bytes of exemplars by their number", (500, 1000, 2000, 20_000), lambda n: n * IMAGE_BYTES, 1),
     ):
-        yield growth_of(name, sizes, [float(bytes_of(n)) for n in sizes], formula)
+        yield growth_exponent(name, sizes, [float(num_bytes(n)) for n in sizes], expected)
 
 
-def head_of(num_classes: int, dim: int) -> PrototypeHead:
+def make_head(num_classes: int, dim: int = 512) -> PrototypeHead:
+    """Create a head with random prototypes, which are quick to draw for any number of classes.
+
+    Args:
+        num_classes: number of classes.
+        dim: number of feature dimensions.
+
+    Example:
+        >>> make_head(10, dim=4).vectors.shape
+        torch.Size([10, 4])
+    """
     torch.manual_seed(0)
     head = PrototypeHead(dim, extend_frame=extend_gaussian)
     head.grow(num_classes)
     return head
 
 
-def loss_of(num_classes: int, dim: int, batch: int) -> Callable[[], tuple[Tensor, Tensor]]:
-    """UPCL's loss of features, and the features: centroids, matching of the latest classes, both contrasts."""
-    head, counts = head_of(num_classes, dim), torch.full((num_classes,), 100)
-    features = torch.randn(batch, dim).requires_grad_()
-    labels = torch.randint(0, num_classes, (batch,))
+def make_loss(num_classes: int, dim: int, batch_size: int) -> Callable[[], tuple[Tensor, Tensor]]:
+    """Create a function that computes UPCL's loss: centroids, assignment of the new classes, both contrasts.
 
-    def work() -> tuple[Tensor, Tensor]:
+    Args:
+        num_classes: number of classes, at least ten.
+        dim: number of feature dimensions.
+        batch_size: images per batch.
+
+    Returns:
+        A function that returns the loss and the features that it depends on.
+    """
+    head, counts = make_head(num_classes, dim), torch.full((num_classes,), 100)
+    features = torch.randn(batch_size, dim).requires_grad_()
+    labels = torch.randint(0, num_classes, (batch_size,))
+
+    def compute() -> tuple[Tensor, Tensor]:
         unit = F.normalize(features)
         head.update_centroids(unit.detach(), labels, 0.9)
-        head.assign(num_classes - NEW)
+        head.assign(num_classes - NUM_NEW)
         cosines = unit @ head.vectors.T
         loss = supervised_contrast(unit, labels, 0.07) + prototype_contrast(cosines, labels, 0.07, log_prior(counts))
         return loss, features
 
-    return work
+    return compute
 
 
-def terms(num_classes: int, dim: int, batch: int) -> Work:
-    """All that UPCL does beside the backbone, with gradients."""
-    loss = loss_of(num_classes, dim, batch)
-    return lambda: torch.autograd.grad(*loss())
+def loss_terms(num_classes: int, dim: int, batch_size: int) -> Workload:
+    """Everything that UPCL computes on top of the backbone, including gradients.
+
+    Args:
+        num_classes: number of classes.
+        dim: number of feature dimensions.
+        batch_size: images per batch.
+    """
+    compute = make_loss(num_classes, dim, batch_size)
+    return lambda: torch.autograd.grad(*compute())
 
 
-def kept(num_classes: int, dim: int, batch: int) -> int:
-    """Bytes of what UPCL's loss keeps until its gradient is taken."""
+def saved_bytes(num_classes: int, dim: int, batch_size: int) -> int:
+    """Count the bytes that UPCL's loss saves for its gradient.
+
+    Args:
+        num_classes: number of classes.
+        dim: number of feature dimensions.
+        batch_size: images per batch.
+
+    Example:
+        >>> saved_bytes(10, dim=8, batch_size=4) < saved_bytes(10, dim=8, batch_size=8)
+        True
+    """
     storages: dict[int, int] = {}
 
-    def keep(value: Tensor) -> Tensor:
+    def save(value: Tensor) -> Tensor:
         storages[value.untyped_storage().data_ptr()] = value.untyped_storage().nbytes()
         return value
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda value: value):
-        loss_of(num_classes, dim, batch)()
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda value: value):
+        make_loss(num_classes, dim, batch_size)()
     return sum(storages.values())
 
 
-def drawing(num: int) -> Work:
+def head_bytes(num_classes: int) -> int:
+    """Count the bytes of UPCL's head.
+
+    Args:
+        num_classes: number of classes.
+    """
+    return sum(value.numel() * value.element_size() for value in make_head(num_classes).state_dict().values())
+
+
+def draw_batch(num: int) -> Workload:
+    """Draw a batch from stored images and augment it.
+
+    Args:
+        num: number of stored images.
+    """
     stored = torch.zeros(num, 3, 32, 32, dtype=torch.uint8)
     transform = Transform((0.5,) * 3, (0.25,) * 3, (PadCrop(4), Flip(0.5)))
     return lambda: transform.train(stored[torch.randint(0, num, (256,))])
 
 
-def herding_work(num: int) -> Work:
+def select_exemplars(num: int) -> Workload:
+    """Select exemplars of one class by herding.
+
+    Args:
+        num: number of its images.
+    """
     unit = F.normalize(torch.randn(num, 256))
     return lambda: herding(unit, 20)
 
 
-def solved(num: int) -> Work:
+def solve_assignment(num: int) -> Workload:
+    """Solve an assignment from scratch.
+
+    Args:
+        num: number of new classes.
+    """
     similarity = torch.rand(num, num)
     return lambda: optimal_assignment(similarity)
 
 
-def unchanged(num: int) -> Work:
-    head = head_of(num, 512)
+def keep_assignment(num: int) -> Workload:
+    """Find that the present assignment is still the best.
+
+    Args:
+        num: number of new classes.
+    """
+    head = make_head(num)
     return lambda: head.assign(0)
-
-
-def stored(num_classes: int) -> int:
-    return sum(value.numel() * value.element_size() for value in head_of(num_classes, 512).state_dict().values())

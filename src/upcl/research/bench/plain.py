@@ -1,4 +1,5 @@
-"""What the field does, written plainly, to measure against: images one by one, classes one by one, a wait each step."""
+"""A plain implementation to compare with, as is common in the field: one image and one class at a time, with a
+synchronisation in every step."""
 
 from __future__ import annotations
 
@@ -16,9 +17,21 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class PlainImages(Dataset[tuple[Tensor, int]]):
-    """An array of images, each augmented on its own, step by step as torchvision's transforms do it.
+    """An array of images, each augmented on its own as torchvision's transforms do.
 
-    Pad and crop, mirror, brightness by a colour jitter, to a tensor, normalised; each random number from torch.
+    Padded crop, flip, brightness by a colour jitter, conversion to a tensor, normalisation; torch draws all random
+    numbers.
+
+    Args:
+        images: uint8 array of shape N x H x W x C.
+        labels: one label per image.
+        mean: mean of each channel.
+        std: standard deviation of each channel.
+
+    Example:
+        >>> images = PlainImages(np.zeros((2, 8, 8, 3), np.uint8), np.array([0, 1]), (0.5,) * 3, (0.25,) * 3)
+        >>> images[1][0].shape, images[1][1]
+        (torch.Size([3, 8, 8]), 1)
     """
 
     def __init__(self, images: np.ndarray, labels: np.ndarray, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
@@ -35,7 +48,7 @@ class PlainImages(Dataset[tuple[Tensor, int]]):
         image = padded.crop((left, top, left + image.width, top + image.height))
         if torch.rand(1) < 0.5:
             image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
-        for change in torch.randperm(4):  # brightness, contrast, saturation, hue: only the first is asked for
+        for change in torch.randperm(4):  # brightness, contrast, saturation, hue; only brightness is enabled
             if change == 0:
                 factor = float(torch.empty(1).uniform_(1 - 63 / 255, 1 + 63 / 255))
                 image = ImageEnhance.Brightness(image).enhance(factor)
@@ -47,7 +60,17 @@ class PlainImages(Dataset[tuple[Tensor, int]]):
 
 
 def plain_contrast(unit: Tensor, labels: Tensor, tau: float) -> Tensor:
-    """Supervised contrast by masks over exponentials."""
+    """Compute supervised contrast with masks over exponentials.
+
+    Args:
+        unit: normalised features.
+        labels: one label per row.
+        tau: temperature.
+
+    Example:
+        >>> round(plain_contrast(torch.eye(2), torch.tensor([0, 1]), 1.0).item(), 4)
+        0.3133
+    """
     similarity = unit @ unit.T / tau
     exponentials = torch.exp(similarity)
     mask = (labels[:, None] == labels[None, :]).float()
@@ -55,14 +78,25 @@ def plain_contrast(unit: Tensor, labels: Tensor, tau: float) -> Tensor:
     return -(mask * log_share).sum(1).div(mask.sum(1)).mean()
 
 
-class PlainHead:
-    """Prototypes with centroids and matching by loops over the classes, solved anew for every batch."""
+class PlainPrototypeHead:
+    """Prototypes with loops over classes for centroids and matching, solved from scratch for every batch.
+
+    Args:
+        frame: the prototypes, one per class.
+        counts: training images per class.
+    """
 
     def __init__(self, frame: Tensor, counts: Tensor) -> None:
         self.prototypes, self.frame, self.counts = frame.clone(), frame.clone(), counts
         self.centroids: dict[int, Tensor] = {}
 
     def match(self, unit: Tensor, labels: Tensor) -> None:
+        """Update the centroids of the classes in a batch and assign prototypes.
+
+        Args:
+            unit: normalised features.
+            labels: one label per row.
+        """
         for k in labels.unique():
             mean = F.normalize(unit[labels == k].mean(0), dim=0)
             old = self.centroids.get(k.item())
@@ -74,6 +108,12 @@ class PlainHead:
         self.prototypes = self.frame[torch.from_numpy(linear_sum_assignment(cost)[1])]
 
     def loss(self, features: Tensor, labels: Tensor, _: Tensor) -> Tensor:
+        """UPCL's loss of a batch.
+
+        Args:
+            features: features of the batch.
+            labels: one label per row.
+        """
         unit = F.normalize(features)
         self.match(unit.detach(), labels)
         prior = (self.counts / self.counts.sum()).log()
@@ -81,31 +121,59 @@ class PlainHead:
         return plain_contrast(unit, labels, 0.07) + F.cross_entropy(logits, labels)
 
 
-class PlainLinear:
-    """iCaRL's and WA's loss in a later task: cross-entropy, and the old classes' answers of an old network."""
+class PlainLinearHead:
+    """The loss of iCaRL and WA in a later task: cross-entropy, and distillation from an old network.
+
+    Args:
+        backbone: the network; a copy of it is the teacher.
+        dim: number of feature dimensions.
+        num_old: number of old classes.
+        num_classes: number of all classes.
+    """
 
     def __init__(self, backbone: nn.Module, dim: int, num_old: int, num_classes: int) -> None:
         self.teacher = copy.deepcopy(backbone).eval()
         self.head, self.old_head = nn.Linear(dim, num_classes), nn.Linear(dim, num_old)
 
     def loss(self, features: Tensor, labels: Tensor, inputs: Tensor) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            features: features of the batch.
+            labels: one label per row.
+            inputs: images of the batch, for the teacher.
+        """
         logits, num_old = self.head(features), self.old_head.out_features
         with torch.no_grad():
-            taught = self.old_head(self.teacher(inputs))
-        soft = torch.softmax(taught / 2, dim=1)
-        distilled = -torch.mul(soft, torch.log_softmax(logits[:, :num_old] / 2, dim=1)).sum() / len(labels)
-        return F.cross_entropy(logits, labels) + distilled
+            old_logits = self.old_head(self.teacher(inputs))
+        soft = torch.softmax(old_logits / 2, dim=1)
+        distillation = -torch.mul(soft, torch.log_softmax(logits[:, :num_old] / 2, dim=1)).sum() / len(labels)
+        return F.cross_entropy(logits, labels) + distillation
 
 
 def plain_epoch(
-    backbone: nn.Module, head: PlainHead | PlainLinear, images: PlainImages, batch_size: int, workers: int
+    backbone: nn.Module,
+    head: PlainPrototypeHead | PlainLinearHead,
+    images: PlainImages,
+    batch_size: int,
+    num_workers: int,
 ) -> torch.optim.Optimizer:
-    """One epoch, with a wait for the loss after every step."""
+    """Train for one epoch, waiting for the loss after every step.
+
+    Args:
+        backbone: the network.
+        head: the head with its loss.
+        images: the training data.
+        batch_size: images per step.
+        num_workers: processes of the data loader.
+
+    Returns:
+        The optimizer, for a checkpoint.
+    """
     optimizer = torch.optim.SGD(backbone.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
-    warnings.filterwarnings(
-        "ignore", message="This DataLoader will create"
-    )  # more workers than cores: that is the point
-    loader = DataLoader(images, batch_size, shuffle=True, num_workers=workers)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="This DataLoader will create")  # more workers than cores on purpose
+        loader = DataLoader(images, batch_size, shuffle=True, num_workers=num_workers)
     total = 0.0
     backbone.train()
     for inputs, labels in loader:
@@ -120,14 +188,26 @@ def plain_epoch(
 
 
 def plain_herding(features: np.ndarray, num: int) -> list[int]:
-    """Greedy selection, with the distance of every candidate computed anew for every pick."""
+    """Select exemplars greedily, recomputing the distance of every candidate for every pick.
+
+    Args:
+        features: features of one class.
+        num: number of exemplars.
+
+    Returns:
+        Indices of the exemplars in the order of their selection.
+
+    Example:
+        >>> plain_herding(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), 1)
+        [1]
+    """
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
     mean = unit.mean(0)
     chosen: list[int] = []
     vectors: list[np.ndarray] = []
     for k in range(1, num + 1):
-        have = np.sum(vectors, axis=0) if vectors else np.zeros_like(mean)
-        distance = np.sqrt(np.sum((mean - (unit + have) / k) ** 2, axis=1))
+        total = np.sum(vectors, axis=0) if vectors else np.zeros_like(mean)
+        distance = np.sqrt(np.sum((mean - (unit + total) / k) ** 2, axis=1))
         distance[chosen] = np.inf
         best = int(np.argmin(distance))
         chosen.append(best)
