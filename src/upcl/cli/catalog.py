@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def methods() -> None:
     """List the methods that can be trained.
 
-    `upcl show METHOD` describes one of them. A method of your own is trained as FILE.py:Class.
+    `upcl show METHOD` describes one of them. Your own method is trained as FILE.py:Class.
 
     \b
     Examples:
@@ -85,6 +85,7 @@ def datasets() -> None:
 
     \b
     Examples:
+      upcl datasets
       upcl train upcl --data cifar100/T10
       upcl train upcl --data cifar100/B50-Inc10:train=100,test=50
       upcl train upcl --data folder:photos/
@@ -150,15 +151,17 @@ def recipe_table(method: MethodClass) -> Table:
 
 def dataset_tables() -> Iterator[Table]:
     """What each data set is, where it comes from, and its options."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from upcl.data import DATASETS
 
-    what = Table("name", "what it is", "classes", "train + test images", "size", "licence")
-    where = Table("name", "location", "how to get it")
+    what, where = Table(), Table("name", Column("licence", width=8), Column("location", width=25), "how to get it")
+    widths = {"name": 12, "what it is": 17, "classes": 7, "train + test": 17, "size": 11}  # 80 columns
+    for column, width in widths.items():
+        what.add_column(column, width=width)
     for name, entry in DATASETS.items():
-        what.add_row(name, entry.title, entry.num_classes, entry.num_images, entry.image_size, entry.licence)
-        where.add_row(name, entry.location, entry.how_to_obtain)
+        what.add_row(name, entry.title, entry.num_classes, entry.num_images, entry.image_size)
+        where.add_row(name, entry.licence, entry.location, entry.how_to_obtain)
     yield what
     yield where
     yield _dataset_options()

@@ -89,8 +89,8 @@ def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:
     from rich.markup import escape
     from rich.table import Table
 
-    title = f"{len(report.classes)} classes, imbalance ratio {report.imbalance:.1f}"
-    table = Table("class", "train", "test", title=title)
+    yield f"{len(report.classes)} classes, imbalance ratio {report.imbalance:.1f}"
+    table = Table("class", "train", "test")
     for label, counts in report.classes.items():
         table.add_row(escape(label), str(counts["train"]), str(counts["test"]))
     yield table

@@ -52,7 +52,12 @@ def export(model: Path, onnx: Path | None, program: Path | None) -> None:
     "--host", default="127.0.0.1", show_default=True, help="Address to listen on; any but this machine's needs a token."
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="Port; 0 picks a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    default=8000,
+    show_default=True,
+    help="Port to listen on; 0 picks a free one.",
 )
 @click.option("--token", show_default="none on this machine, else random", help="Bearer token that clients must send.")
 @report_errors()

@@ -129,11 +129,11 @@ def main(ctx: click.Context) -> None:
 
     \b
     Start with your photos:
-      upcl learn birds/ --model birds.upcl        sub-folders are the classes; add more later
+      upcl learn birds/ --model birds.upcl        one sub-folder per class
       upcl predict --model birds.upcl photo.jpg   classify a photo
     Start with research:
-      upcl demo                                   compare three methods in about a minute
-      upcl train upcl --data digits               train one method and print its results
+      upcl demo                                   compare three methods
+      upcl train upcl --data digits               train one method
 
     `upcl COMMAND --help` explains a command, with examples.
     """

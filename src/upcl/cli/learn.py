@@ -28,8 +28,13 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
     show_default="upcl",
     help="Any of `upcl methods` that does not need the number of classes in advance.",
 )
-@click.option("--epochs", type=click.IntRange(1), show_default="30", help="Passes over the images.")
-@click.option("--memory", show_default="20/class", help="Exemplars stored in the model file: 20/class, 2000 or 50MB.")
+@click.option("--epochs", type=click.IntRange(1), metavar="N", show_default="30", help="Passes over the images.")
+@click.option(
+    "--memory",
+    metavar="BUDGET",
+    show_default="20/class",
+    help="Exemplars stored in the model file: 20/class, 2000 or 50MB.",
+)
 @click.option(
     "--backbone",
     show_default="by image size",
@@ -39,8 +44,9 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
 @click.option(
     "--size",
     type=click.IntRange(8, 1024),
+    metavar="PIXELS",
     show_default="their own, at most 64",
-    help="Size in pixels that images are scaled to.",
+    help="Height and width that images are resized to.",
 )
 @DEVICE
 @click.option(
@@ -135,8 +141,10 @@ def accuracy_table(bundle: Bundle) -> Table:
 
     step = bundle.history[-1]
     before = bundle.history[-2].by_class if len(bundle.history) > 1 else {}
-    columns = ("class", "accuracy", *(["before"] if before else []), "")
-    table = Table(*columns, title=f"{len(step.by_class)} classes", caption="accuracy on held-out images")
+    table = Table("class", title=f"{len(step.by_class)} classes", caption="accuracy on held-out images")
+    for title in ("accuracy", "before") if before else ("accuracy",):
+        table.add_column(title, justify="right")
+    table.add_column("")
     for name, value in step.by_class.items():
         status = "new" if name in step.added else "more images" if name in step.extra else ""
         cells = [format_percent(value), *([format_percent(before.get(name))] if before else []), status]

@@ -30,10 +30,10 @@ def info(model: Path) -> None:
     Example:
       upcl info birds.upcl
     """
-    from upcl.model.file import load
+    from upcl.model.learner import Learner
 
     console = stdout_console()
-    for part in model_tables(load(model), model):
+    for part in model_tables(Learner(model, device="cpu").require_bundle(), model):
         console.print(part)
 
 
@@ -50,9 +50,9 @@ def history(model: Path) -> None:
       upcl history birds.upcl
       upcl rollback birds.upcl --to 1
     """
-    from upcl.model.file import load
+    from upcl.model.learner import Learner
 
-    stdout_console().print(history_table(load(model)))
+    stdout_console().print(history_table(Learner(model, device="cpu").require_bundle()))
 
 
 @click.command()

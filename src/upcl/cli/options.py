@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-DEVICE = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1 or mps.")
+DEVICE = click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
 DATA_ROOT = click.option(
     "--data-root",
     type=click.Path(path_type=Path),
@@ -47,33 +47,68 @@ def _default(text: str) -> dict[str, Any]:
 
 
 RUN_OPTIONS = (
-    click.option("--data", **_default("digits"), help="Data set; `upcl datasets` lists them."),
-    click.option("--tasks", **_default("the data set's"), help="Number of tasks (5), or classes per task (4,3,3)."),
-    click.option("--memory", **_default("the data set's"), help="Exemplar budget: 2000, 20/class or 50MB."),
-    click.option("--exemplars", **_default("herding"), help="Exemplar selection: herding, random or closest."),
-    click.option("--seed", type=int, **_default("0"), help="Seed of initialisation and sampling."),
-    click.option("--order-seed", type=int, **_default("1993"), help="Seed of the class order."),
-    click.option("--order", help="Custom class order: names or numbers (cat,dog,owl), or a file with one per line."),
+    click.option("--data", metavar="NAME", **_default("digits"), help="Data set; `upcl datasets` lists them."),
     click.option(
-        "--epochs", type=int, **_default("the recipe's"), help="Epochs per task; milestones and warm-up scale."
+        "--tasks",
+        metavar="TASKS",
+        **_default("the data set's"),
+        help="Number of tasks (5), or classes per task (4,3,3).",
     ),
-    click.option("--backbone", **_default("the data set's"), help="Feature extractor."),
     click.option(
-        "--recipe", **_default("the data set's"), help="own (the method's), paper (one for all methods) or quick."
+        "--memory", metavar="BUDGET", **_default("the data set's"), help="Exemplar budget: 2000, 20/class or 50MB."
     ),
-    click.option("--protocol", **_default("honest"), help="honest, or paper (the choices of the official code)."),
+    click.option(
+        "--exemplars", metavar="RULE", **_default("herding"), help="Exemplar selection: herding, random or closest."
+    ),
+    click.option("--seed", type=int, metavar="N", **_default("0"), help="Seed of initialisation and sampling."),
+    click.option("--order-seed", type=int, metavar="N", **_default("1993"), help="Seed of the class order."),
+    click.option(
+        "--order",
+        metavar="CLASSES",
+        help="Custom class order: names or numbers (cat,dog,owl), or a file with one per line.",
+    ),
+    click.option(
+        "--epochs",
+        type=int,
+        metavar="N",
+        **_default("the recipe's"),
+        help="Epochs per task; milestones and warm-up scale.",
+    ),
+    click.option("--backbone", metavar="NAME", **_default("the data set's"), help="Feature extractor."),
+    click.option(
+        "--recipe",
+        metavar="NAME",
+        **_default("the data set's"),
+        help="own (the method's), paper (one for all methods) or quick.",
+    ),
+    click.option(
+        "--protocol", metavar="NAME", **_default("honest"), help="honest, or paper (the choices of the official code)."
+    ),
     click.option(
         "--select",
+        metavar="RULE",
         **_default("the protocol's"),
         help="Epoch that each task keeps: last, validation, or test (which leaks test data).",
     ),
     click.option(
-        "--validation", type=float, **_default("0.1"), help="Fraction of training data for --select validation."
+        "--validation",
+        type=float,
+        metavar="FRACTION",
+        **_default("0.1"),
+        help="Fraction of training data for --select validation.",
     ),
     click.option(
-        "--precision", **_default("float32"), help="Backbone precision: float32, or bfloat16 on accelerators."
+        "--precision",
+        metavar="TYPE",
+        **_default("float32"),
+        help="Backbone precision: float32, or bfloat16 on accelerators.",
     ),
-    click.option("--longtail", **_default("balanced"), help="Long-tailed data: exp:0.01, step:0.1, exp:0.01:ordered."),
+    click.option(
+        "--longtail",
+        metavar="PROFILE",
+        **_default("balanced"),
+        help="Long-tailed data: exp:0.01, step:0.1, exp:0.01:ordered.",
+    ),
     SETTINGS,
     click.option(
         "--config", type=click.Path(path_type=Path), help="YAML file with the same keys; options override it."
@@ -85,6 +120,7 @@ GRID_OPTIONS = (
     click.option(
         "--jobs",
         type=click.IntRange(1),
+        metavar="N",
         default=1,
         show_default=True,
         help="Number of parallel runs; they share the cores.",

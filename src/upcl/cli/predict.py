@@ -13,7 +13,7 @@ from .options import DEVICE, MODEL
 
 @click.command()
 @MODEL
-@click.argument("images", nargs=-1, required=True, metavar="IMAGE|FOLDER|-...", type=click.Path(path_type=Path))
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path(path_type=Path))
 @click.option(
     "--format",
     "kind",
@@ -22,15 +22,17 @@ from .options import DEVICE, MODEL
     show_default=True,
     help="json: one JSON object per line and image.",
 )
-@click.option("--top", type=click.IntRange(1), default=3, show_default=True, help="Number of classes per image.")
+@click.option(
+    "--top", type=click.IntRange(1), metavar="N", default=3, show_default=True, help="Number of classes per image."
+)
 @DEVICE
 @report_errors()
 def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: str) -> None:
     """Classify images: files, folders or standard input.
 
-    `-` reads standard input: one image, or a list of file names, one per line. Confidence is calibrated on held-out
-    images. An image that resembles nothing learned is "none of these"; `upcl info` shows how often that is a false
-    alarm. Files that cannot be read are reported, and the exit code is then 1.
+    IMAGE is a file, a folder, or `-` for standard input: one image, or a list of file names, one per line. Confidence
+    is calibrated on held-out images. An image that resembles nothing learned is "none of these"; `upcl info` shows how
+    often that is a false alarm. Files that cannot be read are reported, and the exit code is then 1.
 
     \b
     Examples:

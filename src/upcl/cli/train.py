@@ -229,12 +229,12 @@ def summary_table(records: Sequence[Record], title: str) -> Table:
     for figure in ("A_last", "A_avg", "forgetting"):
         for reading in ("head", "nme"):
             table.add_column(f"{figure}\n{reading}", justify="right")
-    table.add_column("seconds", justify="right")
+    table.add_column("time", justify="right")
     for record in records:
         figures = [
             cell for figure in (record.a_last, record.a_avg, record.forgetting) for cell in both_readings(figure)
         ]
-        table.add_row(method_title(record), *figures, f"{sum(record.seconds):.0f}")
+        table.add_row(method_title(record), *figures, f"{sum(record.seconds):.0f} s")
     return table
 
 

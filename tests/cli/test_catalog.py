@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import pytest
+from annotated_types import Gt
+from rich.console import Console
+
+from tests.cli.conftest import Invoke
+from upcl.cli.catalog import field_lines
+from upcl.core.options import fields_of, option
+from upcl.data import DATASETS
+from upcl.methods.registry import METHODS, VARIANTS
+
+
+def test_methods_lists_all_methods_and_variants(invoke: Invoke) -> None:
+    listed = invoke("methods")
+    assert listed.exit_code == 0
+    assert all(f"│ {name} " in listed.stdout for name in METHODS)
+    words = listed.stdout.replace(",", " ").split()
+    assert set(VARIANTS) <= set(words)
+
+
+def test_datasets_lists_all_data_sets_with_their_options(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPCL_DATA", "/somewhere/data")
+    listed = invoke("datasets")
+    assert listed.exit_code == 0
+    assert all(listed.stdout.count(f"│ {name} ") >= 2 for name in DATASETS)
+    options = {name for entry in DATASETS.values() if entry.options for name in fields_of(entry.options)}
+    assert all(f"│ {name} " in listed.stdout for name in options)
+    assert "now: /somewhere/data" in listed.stdout
+
+
+def test_show_describes_a_method(invoke: Invoke) -> None:
+    shown = invoke("show", "upcl").stdout
+    assert shown.startswith("UPCL: ")
+    assert all(f"{name} = " in shown for name in fields_of(METHODS["upcl"]))
+    assert all(words in shown for words in ("tau = 0.07", "source:", "milestones", "(60, 120, 170)"))
+    assert "needs: exemplars (it runs without them, but poorly), a frozen copy of the" in shown
+    assert "needs: nothing from earlier tasks" in invoke("show", "finetune").stdout
+    assert "the number of classes in advance" in " ".join(invoke("show", "nccil").stdout.split())
+
+
+@pytest.mark.parametrize("words", [["methods"], ["datasets"], ["show", "upcl"], ["show", "bic"]], ids=" ".join)
+def test_tables_fit_80_columns_without_truncation(words: list[str], invoke: Invoke) -> None:
+    shown = invoke(*words).stdout
+    tables = [line for line in shown.splitlines() if line.startswith(("│", "┃", "┏", "└"))]
+    assert max(map(len, tables)) <= 80
+    assert "…" not in shown
+    assert all(line.endswith(("│", "┃", "┓", "┘")) for line in tables)
+
+
+def test_fields_are_printed_literally() -> None:
+    @dataclass
+    class Example:
+        choice: Literal["[red]", "b"] = option("[red]", "one of [a, b]", "table [1]")
+        number: Annotated[float, Gt(0)] = option(0.5, "a number")
+
+    console = Console(width=80)
+    with console.capture() as captured:
+        console.print(*field_lines(Example), sep="")
+    assert [line.strip() for line in captured.get().splitlines()] == [
+        "choice = [red]   ([red] | b)",
+        "one of [a, b]",
+        "source: table [1]",
+        "number = 0.5   (float)",
+        "a number",
+    ]
