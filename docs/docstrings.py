@@ -77,21 +77,24 @@ def resolve_name(app: Sphinx, env: BuildEnvironment, node: pending_xref, child: 
     target = str(node.get("reftarget", ""))
     if node.get("refdomain") != "py":
         return None
-    value = find(target if "." in target else f"{node.get('py:module')}.{target}")
+    value = next((found for where in (node.get("py:module"), "types", "") if (found := find(where, target))), None)
     if value is None:
         return None
     domain, last = env.domains.python_domain, target.rpartition(".")[2]
     for name in domain.objects:
-        if name.rpartition(".")[2] == last and find(name) is value:
+        if name.rpartition(".")[2] == last and find("", name) is value:
             return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, child)
     ours = str(getattr(value, "__module__", "")).startswith("upcl")
     return child if not ours or isinstance(value, TypeVar) or get_origin(value) else None
 
 
-def find(name: str) -> Any:
-    """The object with a dotted name, or None."""
-    module, _, rest = name.rpartition(".")
+def find(module: str | None, name: str) -> Any:
+    """The object with a dotted name, as seen from inside of a module; None if there is none."""
+    first, _, rest = name.rpartition(".") if not module else (module, "", name)
     try:
-        return getattr(importlib.import_module(module), rest, None)
-    except ImportError:
+        value = importlib.import_module(first)
+        for part in rest.split("."):
+            value = getattr(value, part)
+    except (ImportError, AttributeError, ValueError):
         return None
+    return value

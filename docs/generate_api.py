@@ -114,9 +114,7 @@ def command_line_page() -> str:
 
 
 def help_texts(command: click.Command, path: str, parent: click.Context | None) -> Iterator[tuple[str, str]]:
-    context = click.Context(
-        command, parent, info_name=path.rpartition(" ")[2], max_content_width=100, terminal_width=100
-    )
+    context = click.Context(command, parent, info_name=path.rpartition(" ")[2], max_content_width=90, terminal_width=90)
     yield path, command.get_help(context)
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
