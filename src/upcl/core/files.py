@@ -52,6 +52,13 @@ def write_atomic(path: Path, *content: bytes | memoryview) -> None:
     Args:
         path: the file to create or replace.
         content: the parts of the new content, in order.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "data.bin"
+        >>> write_atomic(target, b"one ", b"two")
+        >>> target.read_bytes()
+        b'one two'
     """
     with atomic_path(path) as partial, open(partial, "wb") as file:
         file.writelines(content)
@@ -63,6 +70,13 @@ def write_json(path: Path, value: Any) -> None:
     Args:
         path: the file to create or replace.
         value: any JSON-serialisable value.
+
+    Example:
+        >>> import tempfile
+        >>> target = Path(tempfile.mkdtemp()) / "value.json"
+        >>> write_json(target, {"seed": 0})
+        >>> json.loads(target.read_text())
+        {'seed': 0}
     """
     write_atomic(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 

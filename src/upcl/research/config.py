@@ -148,6 +148,12 @@ class RunConfig:
         transform: normalisation and augmentation, as `Transform.to_json` describes them.
         precision: what the backbone computes in.
         longtail: long-tailed stream; None for a balanced one.
+
+    Example:
+        >>> request = Request(method="upcl", data="digits")
+        >>> config = resolve(request, request.load_dataset(), request.method_class)
+        >>> config.task_sizes, config.memory, len(config.digest())
+        ((2, 2, 2, 2, 2), '20', 64)
     """
 
     method: str
@@ -198,6 +204,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
     Raises:
         UserError: if it cannot be read or holds something else.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "config.yaml"
+        >>> _ = path.write_text("method: upcl")
+        >>> read_yaml(path)
+        {'method': 'upcl'}
     """
     try:
         content = yaml.safe_load(path.read_text())

@@ -48,6 +48,13 @@ def estimates(runs: Sequence[GridRun], data_root: Path | None, device: torch.dev
 
     Yields:
         An estimate per run; None for a run that is not waiting.
+
+    Example:
+        >>> from upcl.research.grid import make_grid, prepare
+        >>> grid = make_grid({"same": {"method": "finetune", "data": "synthetic"}}, "example")
+        >>> runs = prepare(grid, Path("runs"), None)
+        >>> next(estimates(runs, None, torch.device("cpu"))).disk > 0
+        True
     """
     probes: dict[tuple[str, str, str, str], _Probe] = {}
     for run in runs:

@@ -45,6 +45,11 @@ def run_grid(runs: Sequence[GridRun], options: ExecutorOptions, on_change: Calla
         runs: the runs, as `prepare` returned them; their status is updated in place.
         options: where and how to execute them.
         on_change: called a few times per second with all runs.
+
+    Example:
+        >>> from upcl.research.grid import prepare, read_grid
+        >>> runs = prepare(read_grid(Path("mine.yaml")), Path("runs"), None)  # doctest: +SKIP
+        >>> run_grid(runs, ExecutorOptions(Path("runs"), jobs=2), print)  # doctest: +SKIP
     """
     try:
         while any(run.status in ("waiting", "running") for run in runs):

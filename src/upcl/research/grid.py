@@ -55,6 +55,13 @@ def read_grid(path: Path) -> Grid:
 
     Args:
         path: the YAML file.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "mine.yaml"
+        >>> _ = path.write_text("vary: {seed: [0, 1, 2]}")
+        >>> len(read_grid(path).jobs)
+        3
     """
     return make_grid(read_yaml(path), str(path))
 
@@ -145,6 +152,10 @@ def cached_dataset(data: str, data_root: Path | None) -> Dataset:
     Args:
         data: name of the data set, with options.
         data_root: folder that holds data sets.
+
+    Example:
+        >>> cached_dataset("digits", None) is cached_dataset("digits", None)
+        True
     """
     return load_dataset(data, data_root)
 
@@ -159,6 +170,11 @@ def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[GridRun]:
         grid: the runs.
         out: folder of the runs.
         data_root: folder that holds data sets.
+
+    Example:
+        >>> grid = make_grid({"vary": {"seed": [0, 1]}}, "example")
+        >>> [run.status for run in prepare(grid, Path("runs"), None)]
+        ['waiting', 'waiting']
     """
     runs = []
     for job in grid.jobs:

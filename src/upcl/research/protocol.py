@@ -119,6 +119,10 @@ class LongTail:
         factor: share of its images that the smallest class keeps.
         ordered: fall along the class order, so that late tasks are small; otherwise shares are assigned at random.
         seed: seed of the random assignment.
+
+    Example:
+        >>> [round(share, 2) for share in LongTail("exp", 0.01, ordered=True).shares(3)]
+        [1.0, 0.1, 0.01]
     """
 
     kind: str
@@ -168,6 +172,11 @@ def subsample(samples: Samples, shares: Sequence[float]) -> Samples:
     Args:
         samples: images with labels below the number of shares.
         shares: share of its images that each class keeps, at least one image.
+
+    Example:
+        >>> samples = Samples(torch.zeros(6, 1), torch.tensor([0, 0, 0, 0, 1, 1]))
+        >>> subsample(samples, [0.5, 0.5]).labels.tolist()
+        [0, 0, 1]
     """
     keep = torch.zeros(len(samples), dtype=torch.bool)
     for k, share in enumerate(shares):

@@ -151,6 +151,14 @@ class Record(BaseModel):
         peak_memory_mb: peak memory in MiB.
         weights_sha256: SHA-256 of all weights.
         environment: versions, device and threads.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=4,test=4", tasks=2, epochs=1))
+        >>> len(record.top1.head), record.top1.nme
+        (2, None)
+        >>> Record.from_json(record.to_json()) == record
+        True
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -257,6 +265,10 @@ def finished_record(folder: Path, config: RunConfig) -> Record | None:
     Args:
         folder: the run's folder.
         config: the resolved configuration.
+
+    Example:
+        >>> finished_record(Path("does-not-exist"), config=None) is None
+        True
     """
     try:
         record = Record.read(folder)
@@ -355,5 +367,22 @@ def write_json_schema(path: Path) -> None:
 
     Args:
         path: the file to write.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "record.schema.json"
+        >>> write_json_schema(path)
+        >>> json.loads(path.read_text()) == json_schema()
+        True
     """
-    write_json(path, Record.model_json_schema(by_alias=True))
+    write_json(path, _shorten_descriptions(Record.model_json_schema(by_alias=True)))
+
+
+def _shorten_descriptions(schema: Any) -> Any:
+    """Descriptions come from docstrings; a schema needs their first line only."""
+    if isinstance(schema, dict):
+        shortened = {key: _shorten_descriptions(value) for key, value in schema.items()}
+        if isinstance(schema.get("description"), str):
+            shortened["description"] = schema["description"].partition("\n")[0]
+        return shortened
+    return [_shorten_descriptions(item) for item in schema] if isinstance(schema, list) else schema

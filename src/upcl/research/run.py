@@ -133,6 +133,13 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, c
         dataset: the data set.
         device: where to train.
         compiled: compile the backbone.
+
+    Example:
+        >>> request = Request(method="icarl", data="digits")
+        >>> dataset = request.load_dataset()
+        >>> config = resolve(request, dataset, request.method_class)
+        >>> make_setting(config, dataset, torch.device("cpu")).num_classes
+        10
     """
     return Setting(
         backbone=config.backbone,
@@ -154,6 +161,12 @@ def make_protocol(config: RunConfig, dataset: Dataset) -> Protocol:
     Args:
         config: the resolved configuration.
         dataset: the data set.
+
+    Example:
+        >>> request = Request(data="digits", tasks=2)
+        >>> dataset = request.load_dataset()
+        >>> len(make_protocol(resolve(request, dataset, request.method_class), dataset))
+        2
     """
     return Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order)
 

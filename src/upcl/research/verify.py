@@ -43,6 +43,12 @@ def verify_resume(
         folder: an empty folder for both runs.
         kills: how often to kill the run.
         on_event: called with a sentence on what happens.
+
+    Example:
+        >>> import tempfile
+        >>> request = Request(method="finetune", data="digits")
+        >>> verify_resume(request, Path(tempfile.mkdtemp()), kills=3).differences  # doctest: +SKIP
+        []
     """
     on_event("running without interruption ...")
     reference = run(request, out=folder / "reference")

@@ -45,6 +45,11 @@ def start_worker(job: WorkerJob, log: Path | None = None, threads: int | None = 
 
     Returns:
         The process; its exit code is 0 when the run has finished.
+
+    Example:
+        >>> job = WorkerJob(Request(data="digits"), Path("runs/example"))
+        >>> start_worker(job, log=Path("run.log"), threads=1).wait()  # doctest: +SKIP
+        0
     """
     env = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
     if threads:

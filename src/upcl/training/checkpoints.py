@@ -46,6 +46,14 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
     Raises:
         CheckpointError: if the file is damaged, was altered, or is not a checkpoint.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "state.pt"
+        >>> _ = path.write_bytes(b"something else")
+        >>> load_checkpoint(path)
+        Traceback (most recent call last):
+        upcl.core.errors.CheckpointError: ... is not a checkpoint of upcl
     """
     header, _, body = path.read_bytes().partition(b"\n")
     words = header.decode("ascii", "replace").split(" ")

@@ -47,6 +47,11 @@ class EpochSelector:
         score: rates the network as it is.
         every: evaluate every so many epochs.
         include_last: evaluate the last epoch as well.
+
+    Example:
+        >>> selector = EpochSelector(score=lambda: 0.5, every=5)
+        >>> [epoch for epoch in range(8) if selector.is_due(epoch, epochs=8)]
+        [0, 5, 7]
     """
 
     score: Callable[[], float]
@@ -88,6 +93,24 @@ def fit(
 
     Raises:
         TrainingError: if a loss becomes infinite or NaN.
+
+    Example:
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> harness = MethodHarness(METHODS["finetune"], few_digits(2))
+        >>> stage = next(harness.method.learn(harness.tasks[0]))
+        >>> epochs = []
+        >>> setting = harness.method.setting
+        >>> fit(
+        ...     harness.method.net,
+        ...     stage,
+        ...     transform=setting.transform,
+        ...     device=setting.device,
+        ...     seed_path=(0,),
+        ...     on_epoch=lambda result: epochs.append(result.epoch),
+        ... )
+        >>> epochs
+        [0, 1]
     """
     recipe, data = stage.recipe, stage.data.to(device)
     optimizer = torch.optim.SGD(stage.params, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)

@@ -49,6 +49,10 @@ def compile_error(device: torch.device) -> str:
 
     Args:
         device: where to compile a small function.
+
+    Example:
+        >>> compile_error(torch.device("cpu"))  # doctest: +SKIP
+        ''
     """
     try:
         torch.compile(lambda x: x.sin() + 1)(torch.zeros(8, device=device))
@@ -62,6 +66,9 @@ def reset_peak_memory(device: torch.device) -> None:
 
     Args:
         device: the device in use.
+
+    Example:
+        >>> reset_peak_memory(torch.device("cpu"))
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -102,6 +109,10 @@ def deterministic(device: torch.device) -> Iterator[None]:
 
     Args:
         device: the device in use.
+
+    Example:
+        >>> with deterministic(torch.device("cpu")):
+        ...     pass
     """
     if device.type != "cuda":
         yield

@@ -81,6 +81,15 @@ def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[Readi
 
     Returns:
         The counts by reading; None for the nearest mean of a method without exemplars.
+
+    Example:
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> harness = MethodHarness(METHODS["icarl"], few_digits(2))
+        >>> harness.learn(harness.tasks[0])
+        >>> readings = evaluate(harness.method, harness.protocol.test(2), num_seen=2)
+        >>> readings["head"].confusion.sum(1).tolist()
+        [2, 2]
     """
     device = method.setting.device
     exemplars = method.memory.samples
@@ -105,6 +114,14 @@ def head_accuracy(method: Method[Any], samples: Samples) -> float:
 
     Returns:
         A share between 0 and 1.
+
+    Example:
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> harness = MethodHarness(METHODS["icarl"], few_digits(2))
+        >>> harness.learn(harness.tasks[0])
+        >>> 0 <= head_accuracy(harness.method, harness.protocol.test(2)) <= 1
+        True
     """
     scores = method.scores(method.extract(samples))
     return float((scores.argmax(1).cpu() == samples.labels).float().mean())

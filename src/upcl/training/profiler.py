@@ -38,6 +38,15 @@ class Profiler:
 
     Args:
         folder: where to write the traces.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl import Request, run
+        >>> profiler = Profiler(Path(tempfile.mkdtemp()))
+        >>> request = Request(method="finetune", data="synthetic:classes=2,train=64,test=4", tasks=1, epochs=1)
+        >>> _ = run(request, profiler=profiler)
+        >>> sorted(profiler.traces[0].parts)
+        ['backward', 'batch', 'losses', 'update']
     """
 
     def __init__(self, folder: Path) -> None:

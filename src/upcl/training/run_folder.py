@@ -54,6 +54,16 @@ class RunFolder:
 
     Raises:
         UserError: on entering, if the folder is in use or holds something else.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl.research.config import Request, resolve
+        >>> request = Request(data="digits")
+        >>> config = resolve(request, request.load_dataset(), request.method_class)
+        >>> with RunFolder(Path(tempfile.mkdtemp()), config, resume=False, save_seconds=30) as folder:
+        ...     folder.save_task(0, {"accuracy": 90.0})
+        ...     folder.last_task(num_tasks=5)["accuracy"]
+        90.0
     """
 
     def __init__(self, path: Path, config: Identity, *, resume: bool, save_seconds: float) -> None:

@@ -22,7 +22,14 @@ from .run_folder import RunFolder
 
 
 class Stopwatch:
-    """Seconds since its creation, plus those that earlier processes spent."""
+    """Seconds since its creation, plus those that earlier processes spent.
+
+    Example:
+        >>> stopwatch = Stopwatch()
+        >>> stopwatch.earlier = 60.0
+        >>> stopwatch.seconds() >= 60
+        True
+    """
 
     def __init__(self) -> None:
         self.earlier = 0.0
@@ -46,6 +53,23 @@ class TaskTrainer:
         on_step: called after every step.
         notes: collects what a reader of the results must know.
         frozen: modules that no stage may train.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> from upcl.research.config import Request, resolve
+        >>> data, method_class = few_digits(2), METHODS["finetune"]
+        >>> config = resolve(Request(method=method_class, data=data, tasks=3), data, method_class)
+        >>> harness, epochs = MethodHarness(method_class, data), []
+        >>> with RunFolder(Path(tempfile.mkdtemp()), config, resume=False, save_seconds=30) as folder:
+        ...     trainer = TaskTrainer(
+        ...         harness.method, folder, 0, {}, on_epoch=lambda task, stage, result: epochs.append(result.epoch)
+        ...     )
+        ...     seconds = trainer.learn(harness.tasks[0])
+        >>> epochs
+        [0, 1]
     """
 
     method: Method[Any]
