@@ -1,6 +1,6 @@
-"""Golden values: what identifies a run, the shape of stored files, and the command line. A change must be deliberate.
+"""Golden values: what identifies a run, the schemas of stored files, and the command line.
 
-`python -m tests.test_identity` rewrites the files in `tests/golden` after a change that is meant.
+A change must be deliberate: `python -m tests.test_identity` rewrites the files in `tests/golden`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ import torch
 import upcl
 from upcl.cli import main
 from upcl.data import Brightness, Flip, PadCrop, RandomResizedCrop
-from upcl.methods.registry import find_method
 from upcl.model.intake import NewImages
 from upcl.model.learner import Learner
 from upcl.model.spec import LearnOptions
-from upcl.research.config import make_request, resolve
+from upcl.research.config import Request, resolve
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -61,13 +60,14 @@ REQUESTS: dict[str, dict[str, Any]] = {
 def digests() -> dict[str, str]:
     found = {}
     for name, values in REQUESTS.items():
-        dataset = tiny_dataset() if values["data"] == "tiny" else upcl.load_dataset(values["data"])
-        found[name] = resolve(make_request(values), dataset, find_method(values["method"])).digest()
+        request = Request.from_mapping(values)
+        dataset = tiny_dataset() if request.data == "tiny" else request.load_dataset()
+        found[name] = resolve(request, dataset, request.method_class).digest()
     return found
 
 
 def shape_of(value: Any) -> Any:
-    """Keys and types of a JSON value; of a list, of its first item."""
+    """Keys and types of a JSON value; a list stands for its first item."""
     if isinstance(value, Mapping):
         return {key: shape_of(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -77,7 +77,8 @@ def shape_of(value: Any) -> Any:
 
 def record_shape() -> Any:
     with tempfile.TemporaryDirectory() as folder:
-        upcl.run("upcl", "synthetic:classes=4,train=6,test=2", tasks=2, memory="4", epochs=1, out=f"{folder}/run")
+        request = Request(method="upcl", data="synthetic:classes=4,train=6,test=2", tasks=2, memory="4", epochs=1)
+        upcl.run(request, out=f"{folder}/run")
         record = shape_of(json.loads((Path(folder) / "run" / "record.json").read_text()))
     record["environment"] = dict.fromkeys(record["environment"], "any")
     return record
@@ -98,7 +99,7 @@ def manifest_shape() -> Any:
 
 
 def command_line(command: click.Command = main) -> Any:
-    """Commands, and of each its parameters with their types and defaults."""
+    """All commands, each with the types and defaults of its parameters."""
     if isinstance(command, click.Group):
         context = click.Context(command)
         names = command.list_commands(context)
