@@ -104,6 +104,14 @@ class Photos:
 
         Raises:
             UserError: a file cannot be read.
+
+        Example:
+            >>> import tempfile
+            >>> path = Path(tempfile.mkdtemp()) / "grey.png"
+            >>> Image.new("RGB", (40, 30), (128, 128, 128)).save(path)
+            >>> photos = Photos.from_files([path], size=8, identity="")
+            >>> [batch.shape for batch in photos.batches(torch.tensor([0]), [torch.tensor([0])], augment=True)]
+            [torch.Size([1, 3, 8, 8])]
         """
         draws = torch.rand(len(positions), NUM_DRAWS).numpy() if augment else None
         flat = iter(torch.cat(list(batches)).tolist())  # the only synchronisation with the device
@@ -133,6 +141,13 @@ class Photos:
 
         Raises:
             UserError: the file cannot be read.
+
+        Example:
+            >>> import tempfile
+            >>> path = Path(tempfile.mkdtemp()) / "grey.png"
+            >>> Image.new("L", (40, 30), 128).save(path)
+            >>> Photos.from_files([path], size=1, identity="", channels=1).crop(0, None).tolist()
+            [[[128]]]
         """
         path = Path(os.fsdecode(self.paths[position]))
         area = 1.0 if draws is None else self.scale[0] + float(draws[0]) * (self.scale[1] - self.scale[0])

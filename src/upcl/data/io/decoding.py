@@ -74,8 +74,12 @@ def decode_cached(paths: Sequence[Path], size: int, channels: int, description: 
         UserError: a file cannot be read, or the disk is full.
 
     Example:
-        >>> decode_cached([Path("robin.jpg"), Path("crow.jpg")], 64, 3, "birds").shape  # doctest: +SKIP
-        torch.Size([2, 3, 64, 64])
+        >>> import tempfile
+        >>> from upcl.data.io.images import encode_png
+        >>> path = Path(tempfile.mkdtemp()) / "grey.png"
+        >>> _ = path.write_bytes(encode_png(np.full((1, 4, 6), 51, np.uint8)))
+        >>> decode_cached([path], size=2, channels=1, description="example").tolist()
+        [[[[51, 51], [51, 51]]]]
     """
     target = decoded_root() / f"{files_digest(paths, f'{size} {channels}')}.npy"
     if not target.exists():

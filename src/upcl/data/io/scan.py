@@ -101,9 +101,18 @@ def scan_folder(root: Path) -> tuple[FolderReport, list[ImageFile]]:
         UserError: the folder has no images in class folders.
 
     Example:
-        >>> report, files = scan_folder(Path("photos"))  # doctest: +SKIP
-        >>> report.classes  # doctest: +SKIP
-        {'crow': {'train': 20, 'test': 0}, 'robin': {'train': 25, 'test': 0}}
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from upcl.data.io.images import encode_png
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for k, name in enumerate(("crow/1.png", "robin/1.png", "robin/2.png")):
+        ...     (root / name).parent.mkdir(exist_ok=True)
+        ...     _ = (root / name).write_bytes(encode_png(np.full((3, 4, 6), k, np.uint8)))
+        >>> report, files = scan_folder(root)
+        >>> report.classes
+        {'crow': {'train': 1, 'test': 0}, 'robin': {'train': 2, 'test': 0}}
+        >>> [(file.width, file.height) for file in files]
+        [(6, 4), (6, 4), (6, 4)]
     """
     listing = list_image_files(root)
     files = inspect_files(listing.files)

@@ -82,7 +82,12 @@ class SyntheticOptions:
             raise UserError("synthetic: channels must be 1 or 3")
 
     def build(self) -> Dataset:
-        """Generate a smooth random pattern per class; its images are dimmed and noisy copies of it."""
+        """Generate a smooth random pattern per class; its images are dimmed and noisy copies of it.
+
+        Example:
+            >>> SyntheticOptions(classes=2, size=16).build().image_shape
+            (3, 16, 16)
+        """
         rng = np.random.default_rng(self.seed)
         coarse = torch.from_numpy(rng.random((self.classes, self.channels, 4, 4), dtype=np.float32))
         patterns = torch.nn.functional.interpolate(coarse, size=(self.size, self.size), mode="bilinear")

@@ -79,8 +79,16 @@ def load_folder(text: str) -> Dataset:
         UserError: the folder does not exist, or its images cannot be used for training and testing.
 
     Example:
-        >>> load_folder("photos,size=96").image_shape  # doctest: +SKIP
-        (3, 96, 96)
+        >>> import tempfile
+        >>> import numpy as np
+        >>> from upcl.data.io.images import encode_png
+        >>> root = Path(tempfile.mkdtemp())
+        >>> for k, name in enumerate(("crow/1.png", "crow/2.png", "robin/1.png", "robin/2.png")):
+        ...     (root / name).parent.mkdir(exist_ok=True)
+        ...     _ = (root / name).write_bytes(encode_png(np.full((3, 40, 60), k, np.uint8)))
+        >>> dataset = load_folder(f"{root},size=16,test=50")
+        >>> dataset.classes, dataset.image_shape, len(dataset.train), len(dataset.test)
+        (('crow', 'robin'), (3, 16, 16), 2, 2)
     """
     root, options = _parse(text)
     report, files = scan_folder(root)
