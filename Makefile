@@ -48,7 +48,7 @@ docs: $(READY) ## build the documentation into docs/_build/html; warnings are er
 package: $(READY) ## build the wheel and the sdist, install the wheel into a clean environment and try it
 	rm -rf build dist
 	$(BIN)/python -m build --no-isolation
-	set -e; root=$$PWD; new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
+	set -e; new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
 	$(PYTHON) -m venv $$new/venv; \
 	$$new/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/upcl-*.whl; \
 	cd $$new; venv/bin/upcl --version; venv/bin/upcl show upcl; \
