@@ -1,7 +1,7 @@
-"""A model that grows: digits arrive as folders of images in three lots, and one file learns them all.
+"""A growing model: digits arrive in three batches of folders, and one file learns them all.
 
-Plain fine-tuning learns the same images in the same way, to see what it forgets. Then the grown model names new images,
-as it is, as an ONNX file, and as a service (which need the extras `export` and `serve`).
+Plain fine-tuning learns the same images in the same way, to show how much it forgets. The grown model then classifies
+new images directly, as an ONNX file, and as a service (the latter two need the extras `export` and `serve`).
 
 python examples/growing_model.py [FOLDER]
 """
@@ -20,42 +20,45 @@ import numpy as np
 from PIL import Image
 
 import upcl
-from upcl.model.export import to_onnx
+from upcl.cli.quiet import quiet_export
+from upcl.model.export import export_onnx
 from upcl.model.predictor import NONE_OF_THESE
 
-LOTS = {"first": "0123", "second": "456", "third": "789"}
+BATCHES = {"first": "0123", "second": "456", "third": "789"}
 EPOCHS = 10
 
 
 def write_photos(root: Path) -> list[Path]:
-    """The built-in digits as image files: LOT/DIGIT/*.png, and some that are not learned from in look/."""
+    """Write the built-in digits as image files, BATCH/DIGIT/*.png, and 20 images that are not learned to new/."""
     digits = upcl.load_dataset("digits")
-    for lot, names in LOTS.items():
+    for batch, names in BATCHES.items():
         for name in names:
-            folder = root / lot / name
+            folder = root / batch / name
             folder.mkdir(parents=True)
-            for place, image in enumerate(digits.train.inputs[digits.train.labels == int(name)][:60]):
-                Image.fromarray(image[0].numpy()).save(folder / f"{place}.png")
-    (root / "look").mkdir()
-    for label, image in zip(digits.test.labels[:20].tolist(), digits.test.inputs[:20], strict=True):
-        Image.fromarray(image[0].numpy()).save(root / "look" / f"{label}-{len(list((root / 'look').iterdir()))}.png")
-    return sorted((root / "look").iterdir())
+            for number, image in enumerate(digits.train.inputs[digits.train.labels == int(name)][:60]):
+                Image.fromarray(image[0].numpy()).save(folder / f"{number}.png")
+    (root / "new").mkdir()
+    for number in range(20):
+        label = int(digits.test.labels[number])
+        Image.fromarray(digits.test.inputs[number, 0].numpy()).save(root / "new" / f"{label}-{number}.png")
+    return sorted((root / "new").iterdir())
 
 
 def grow(path: Path, root: Path, method: str) -> upcl.Learner:
-    """A model that learns lot after lot; held-out images tell how it does."""
+    """Learn batch after batch, and print the accuracy on held-out images."""
     learner = upcl.Learner(path)
-    for lot in LOTS:
-        learner.learn(root / lot, method=method, epochs=EPOCHS, backbone="small", max_forgetting=None)
-        step = learner.require_bundle().history[-1]
-        right, first = step.right_on(step.by_class), step.right_on(LOTS["first"])
-        known = len(learner.classes)
-        print(f"{method}, {lot} lot: {right:.0f} % right on {known} digits, {first:.0f} % on the first four")
+    for batch in BATCHES:
+        learner.learn(root / batch, method=method, epochs=EPOCHS, backbone="small", max_forgetting=None)
+        entry = learner.require_bundle().history[-1]
+        total, first = entry.mean_accuracy(entry.by_class), entry.mean_accuracy(BATCHES["first"])
+        print(
+            f"{method}, {batch} batch: {total:.0f} % on {len(learner.classes)} digits, {first:.0f} % on the first four"
+        )
     return learner
 
 
-def named_by_onnx(path: Path, photos: list[Path]) -> list[str]:
-    """What the exported file says, without upcl: pixels in, confidence of each class out."""
+def predict_with_onnx(path: Path, photos: list[Path]) -> list[str]:
+    """Classify images with the exported file, without upcl: pixels in, confidence of each class out."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(path)
@@ -65,8 +68,8 @@ def named_by_onnx(path: Path, photos: list[Path]) -> list[str]:
     return [classes[k] for k in confidence.argmax(1)]
 
 
-def named_by_service(learner: upcl.Learner, photo: Path) -> str:
-    """What `upcl serve` answers; curl -F images=@PHOTO asks the same."""
+def predict_with_service(learner: upcl.Learner, photo: Path) -> str:
+    """Classify an image over HTTP, as `upcl serve` and `curl -F images=@PHOTO` do."""
     import uvicorn
 
     from upcl.model.server.app import make_app
@@ -77,14 +80,14 @@ def named_by_service(learner: upcl.Learner, photo: Path) -> str:
     while not server.started:
         time.sleep(0.05)
     port = server.servers[0].sockets[0].getsockname()[1]
-    head = b'--cut\r\nContent-Disposition: form-data; name="images"; filename="photo.png"\r\n\r\n'
+    head = b'--boundary\r\nContent-Disposition: form-data; name="images"; filename="photo.png"\r\n\r\n'
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/api/predict",
-        head + photo.read_bytes() + b"\r\n--cut--\r\n",
-        {"Content-Type": "multipart/form-data; boundary=cut"},
+        head + photo.read_bytes() + b"\r\n--boundary--\r\n",
+        {"Content-Type": "multipart/form-data; boundary=boundary"},
     )
-    with urllib.request.urlopen(request) as answer:
-        name: str = json.load(answer)[0]["top"][0]["name"]
+    with urllib.request.urlopen(request) as response:
+        name: str = json.load(response)[0]["top"][0]["name"]
     server.should_exit = True
     thread.join()
     return name
@@ -94,18 +97,21 @@ def main(root: Path) -> float:
     photos = write_photos(root)
     grow(root / "finetune.upcl", root, "finetune")
     learner = grow(root / "digits.upcl", root, "upcl")
-    named = learner.predict(photos)
-    hits = sum(bool(name == photo.name[0]) for name, photo in zip(named, photos, strict=True))
-    refused = sum(bool(name == NONE_OF_THESE) for name in named)
-    print(f"{hits} of {len(photos)} new images were named right, {refused} as {NONE_OF_THESE}")
+    predicted = learner.predict(photos)
+    num_correct = sum(bool(name == photo.name[0]) for name, photo in zip(predicted, photos, strict=True))
+    num_rejected = sum(bool(name == NONE_OF_THESE) for name in predicted)
+    print(f'{num_correct} of {len(photos)} new images are classified correctly, {num_rejected} as "{NONE_OF_THESE}"')
     try:
-        to_onnx(learner, root / "digits.onnx")
-        exported, served = named_by_onnx(root / "digits.onnx", photos[:5]), named_by_service(learner, photos[0])
-        print(f"five images show {' '.join(photo.name[0] for photo in photos[:5])}", end="; ")
-        print(f"the ONNX file says {' '.join(exported)}, the service says {served} of the first")
+        with quiet_export():
+            export_onnx(learner, root / "digits.onnx")
+        by_onnx = predict_with_onnx(root / "digits.onnx", photos[:5])
+        by_service = predict_with_service(learner, photos[0])
+        print(f"digits on five images: {' '.join(photo.name[0] for photo in photos[:5])}")
+        print(f"predicted with ONNX:   {' '.join(by_onnx)}")
+        print(f"by the service:        {by_service}")
     except (upcl.UserError, ImportError) as error:
-        print(f"left out: {error}")
-    return hits / len(photos)
+        print(f"skipped: {error}")
+    return num_correct / len(photos)
 
 
 if __name__ == "__main__":

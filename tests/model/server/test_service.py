@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from upcl.model.learner import Learner
+from upcl.model.server.limits import MAX_CONCURRENT
+from upcl.model.server.schemas import ImageResponse
+from upcl.model.server.service import Service, Upload
+
+
+def test_a_limited_number_of_requests_is_processed_at_once(learner: Learner, photo: bytes) -> None:
+    service = Service(learner)
+    inside, most = [0], [0]
+    predict = service._predict
+
+    def slow(uploads: Sequence[Upload], top: int) -> list[ImageResponse]:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.05)
+        inside[0] -= 1
+        return predict(uploads, top)
+
+    service._predict = slow  # type: ignore[method-assign]
+    with ThreadPoolExecutor(8) as pool:
+        responses = list(pool.map(lambda _: service.predict([Upload("a.png", photo)], 1), range(8)))
+    assert all(len(response) == 1 and response[0].name for response in responses)
+    assert most[0] == MAX_CONCURRENT
+
+
+def test_nearest_exemplars_belong_to_their_classes(learner: Learner, photo: bytes) -> None:
+    (response,) = Service(learner).predict([Upload("a.png", photo)], 2)
+    nearness = [exemplar.nearness for exemplar in response.nearest]
+    assert nearness == sorted(nearness, reverse=True) and len(nearness) == 3
+    assert {exemplar.name for exemplar in response.nearest} <= set(learner.classes)
+    assert len(response.top) == 2
