@@ -5,10 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from tests.cli.conftest import Invoke
 from upcl.cli.grid import estimate_table, grid_table, live_table
+from upcl.research import executor
 from upcl.research.estimate import CostEstimate
 from upcl.research.grid import GridRun, make_grid, prepare
 
@@ -109,3 +111,15 @@ def test_estimates_are_summed(tmp_path: Path) -> None:
     assert "2 runs left: about 0:01:30, 3 MB" in text
     assert ["seed0", "waiting", "0:01:00", "2", "MB"] in [line.replace("│", "").split() for line in text.splitlines()]
     assert ["seed1", "done", "before"] in [line.replace("│", "").split() for line in text.splitlines()]
+
+
+def test_interrupted_grid_describes_how_to_continue(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(executor, "run_grid", interrupt)
+    done = invoke("grid", write(tmp_path / "tiny.yaml", seed=[0]))
+    assert done.exit_code == 130
+    assert done.stderr == "Interrupted. Progress is saved; rerun the same command to continue.\n"
