@@ -1,4 +1,4 @@
-"""The fixtures A and B of the specification: small tensors whose loss values are known to six decimals."""
+"""Fixtures A and B of the specification: small tensors whose loss values are known to six decimals."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ TOLERANCE = 1e-5
 
 
 def close(value: Tensor | float, wanted: float) -> bool:
+    """Whether a value equals the specified one, which has six decimals."""
     number = float(value.detach()) if isinstance(value, Tensor) else value
     return abs(number - wanted) < TOLERANCE
 
 
 def unit(rows: list[list[float]]) -> Tensor:
+    """Normalised rows in float64."""
     return F.normalize(torch.tensor(rows, dtype=torch.float64))
 
 

@@ -1,3 +1,5 @@
+"""Checkpoint files."""
+
 from __future__ import annotations
 
 import hashlib
@@ -10,13 +12,12 @@ import pytest
 import torch
 
 from upcl.core.errors import CheckpointError
-from upcl.core.files import write_atomic
 from upcl.training.checkpoints import load_checkpoint, save_checkpoint
 
 STATE = {"epoch": 3, "net": {"weight": torch.arange(4.0)}, "names": ["a", "b"], "best": None}
 
 
-def test_checkpoints_come_back_as_they_were(tmp_path: Path) -> None:
+def test_a_checkpoint_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     save_checkpoint(path, STATE)
     loaded = load_checkpoint(path)
@@ -24,7 +25,7 @@ def test_checkpoints_come_back_as_they_were(tmp_path: Path) -> None:
     assert {key: loaded[key] for key in ("epoch", "names", "best")} == {"epoch": 3, "names": ["a", "b"], "best": None}
 
 
-def test_damaged_foreign_and_newer_files_are_refused(tmp_path: Path) -> None:
+def test_damaged_foreign_and_newer_files_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "x.pt"
     save_checkpoint(path, STATE)
     good = path.read_bytes()
@@ -46,11 +47,14 @@ class Evil:
         return os.mkdir, ("executed",)
 
 
-def test_a_file_that_wants_to_run_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_would_execute_code_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     buffer = io.BytesIO()
     torch.save({"net": Evil()}, buffer)
-    cases = {buffer.getvalue(): "more than tensors and plain values", pickle.dumps(Evil()): "archive of tensors"}
+    cases = {
+        buffer.getvalue(): "objects other than tensors and plain values",
+        pickle.dumps(Evil()): "archive of tensors",
+    }
     for body, message in cases.items():
         path = tmp_path / "evil.pt"
         path.write_bytes(f"upcl-checkpoint 1 {hashlib.sha256(body).hexdigest()}\n".encode() + body)
@@ -59,7 +63,7 @@ def test_a_file_that_wants_to_run_code_is_refused(tmp_path: Path, monkeypatch: p
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_kill_inside_a_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_during_a_write_leaves_the_old_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x.pt"
     save_checkpoint(path, STATE)
 
@@ -68,5 +72,5 @@ def test_a_kill_inside_a_write_leaves_the_old_file(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "fsync", die)
     with pytest.raises(KeyboardInterrupt):
-        write_atomic(path, b"half of a new one")
+        save_checkpoint(path, {**STATE, "epoch": 4})
     assert load_checkpoint(path)["epoch"] == 3

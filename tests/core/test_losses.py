@@ -1,3 +1,5 @@
+"""Loss terms, compared with the specification and with naive loops."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.specification import COUNTS, LABELS, OLD, RAW, RAW_TEACHER, X, Y, close, unit
 from upcl.core.losses import (
+    Margin,
     cosine_distillation,
     decorrelation,
     distillation,
@@ -18,13 +22,13 @@ from upcl.core.losses import (
     focal,
     ldam_margins,
     log_prior,
+    margin_logits,
     margin_ranking,
+    one_hot,
     prototype_contrast,
     supervised_contrast,
     target_margin,
 )
-
-from .fixtures import COUNTS, LABELS, OLD, RAW, RAW_TEACHER, X, Y, close, unit
 
 V, TEACHER = unit(RAW), unit(RAW_TEACHER)
 
@@ -75,7 +79,7 @@ def test_feature_distillation_of_fixture_b() -> None:
     assert close(cosine_distillation(V, TEACHER), 0.010355)
 
 
-def test_log_prior_counts_an_absent_class_as_one_image() -> None:
+def test_log_prior_treats_an_absent_class_as_one_image() -> None:
     assert torch.allclose(log_prior(COUNTS).exp(), COUNTS / COUNTS.sum())
     assert torch.equal(log_prior(torch.tensor([0, 5])), log_prior(torch.tensor([1, 5])))
     assert close(log_prior(COUNTS)[0], -3.951244)
@@ -180,7 +184,7 @@ def test_margin_ranking_equals_a_naive_loop(num: int, old: int, new: int, rivals
         assert float(found) == pytest.approx(wanted)
 
 
-def test_dot_regression_counts_what_it_is_told_to() -> None:
+def test_dot_regression_averages_over_the_counted_images() -> None:
     targets = F.normalize(torch.ones(4, 4, dtype=torch.float64))
     each = ((V * targets).sum(1) - 1).square() / 2
     assert float(dot_regression(V, targets)) == pytest.approx(float(each.mean()))
@@ -190,7 +194,7 @@ def test_dot_regression_counts_what_it_is_told_to() -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.3, 2.0])
-def test_focal_gradients_are_finite_where_the_answer_is_certain(gamma: float) -> None:
+def test_focal_gradients_are_finite_for_certain_predictions(gamma: float) -> None:
     scores = torch.tensor([[80.0, -80.0], [1.0, 0.0]], requires_grad=True)
     (gradient,) = torch.autograd.grad(focal(scores, torch.tensor([0, 0]), gamma), scores)
     assert bool(torch.isfinite(gradient).all())
@@ -200,3 +204,33 @@ def test_effective_weights_are_exact_for_large_beta() -> None:
     weights = effective_weights(torch.tensor([1, 10]), 1 - 1e-9)
     assert weights.tolist() == pytest.approx([2 * 10 / 11, 2 * 1 / 11], rel=1e-5)
     assert effective_weights(torch.tensor([3, 9]), 0.0).tolist() == [1.0, 1.0]
+
+
+def test_one_hot_equals_torch() -> None:
+    assert torch.equal(one_hot(LABELS, 4, torch.int64), F.one_hot(LABELS, 4))
+    assert one_hot(LABELS, 4, torch.float64).dtype == torch.float64
+
+
+def test_target_margin_lowers_the_target_only() -> None:
+    assert target_margin(torch.tensor([2, 0]), 3, 0.5).tolist() == [[0, 0, -0.5], [-0.5, 0, 0]]
+    by_class = target_margin(torch.tensor([2, 0]), 3, torch.tensor([0.25, 1.0, 0.5]))
+    assert by_class.tolist() == [[0, 0, -0.5], [-0.25, 0, 0]]
+
+
+def test_margin_logits_of_every_kind() -> None:
+    log_p = log_prior(COUNTS)
+    sizes = (0.2, 0.1)  # of old and of new classes
+
+    def margin(kind: Margin) -> Tensor | None:
+        return margin_logits(kind, LABELS, COUNTS, num_old=2, scale=10.0, sizes=sizes)
+
+    wanted: dict[Margin, Tensor] = {
+        "prior": log_p,
+        "paper_literal": 10 * log_p,
+        "fixed": -10 * 0.1 * F.one_hot(LABELS, 4),
+        "columns": torch.tensor([-2.0, -2.0, -1.0, -1.0]),
+    }
+    for kind, value in wanted.items():
+        found = margin(kind)
+        assert found is not None and torch.allclose(found, value), kind
+    assert margin("none") is None

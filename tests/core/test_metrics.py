@@ -1,3 +1,5 @@
+"""Metrics, compared with the specification."""
+
 from __future__ import annotations
 
 import pytest
@@ -11,7 +13,7 @@ def test_curve_of_the_specification() -> None:
     assert metrics.average_accuracy([90, 80, 70, 66]) == 76.5
 
 
-RATIOS = {  # images a class, memory, classes a task: ratios of the tasks
+RATIOS = {  # images per class, memory, classes per task: ratio of each task
     (500, 2000, 20): [1, 5, 10, 15.15, 20],
     (500, 500, 20): [1, 20, 41.67, 62.5, 83.33],
     (500, 2000, 10): [1, 2.5, 5, 7.58, 10, 12.5, 15.15, 17.86, 20, 22.73],
@@ -51,13 +53,13 @@ def test_backward_transfer() -> None:
     assert metrics.backward_transfer([[60], [70, 85], [75, 65, 80]]) == (15 - 20) / 2
 
 
-def test_one_task_has_nothing_to_forget() -> None:
+def test_a_single_task_has_no_forgetting() -> None:
     assert metrics.forgetting([[90.0]]) is None
     assert metrics.backward_transfer([[90.0]]) is None
 
 
 @pytest.mark.parametrize("sizes", [[20] * 5, [5] * 20, [50, 10, 10, 10, 10, 10], [1] * 100])
-def test_groups_follow_the_real_task_borders(sizes: list[int]) -> None:
+def test_accuracy_by_task_follows_the_task_sizes(sizes: list[int]) -> None:
     draw = torch.Generator().manual_seed(0)
     totals = torch.randint(1, 50, (100,), generator=draw)
     hits = (torch.rand(100, generator=draw) * totals).long()
@@ -81,6 +83,10 @@ def test_imbalance_ratio_of_the_specification(memory: int, num_old: int, ratio: 
     assert metrics.imbalance_ratio(counts) == pytest.approx(ratio, abs=0.005)
 
 
-def test_imbalance_ratio_of_an_absent_class_is_not_a_number() -> None:
+def test_imbalance_ratio_is_undefined_for_an_absent_class() -> None:
     assert metrics.imbalance_ratio(torch.tensor([0, 5])) is None
     assert metrics.imbalance_ratio(torch.tensor([5, 5])) == 1
+
+
+def test_accuracy_by_class_is_undefined_without_images() -> None:
+    assert metrics.accuracy_by_class(torch.tensor([3, 0, 0]), torch.tensor([4, 2, 0])) == [75.0, 0.0, None]

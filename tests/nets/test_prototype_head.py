@@ -1,19 +1,20 @@
+"""The prototype head."""
+
 from __future__ import annotations
 
 import copy
 import io
 
-import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from upcl.nets import CosineHead, Head, LinearHead, PrototypeHead
+from upcl.nets import PrototypeHead
 
 
-def matched_head(dim: int = 16) -> PrototypeHead:
-    """A head whose first four classes are matched in reverse order."""
+def assigned_head(dim: int = 16) -> PrototypeHead:
+    """A head whose first four classes are assigned in reverse order."""
     head = PrototypeHead(dim)
     head.grow(4)
     head.update_centroids(head.frame.flip(0), torch.arange(4), 0.9)
@@ -23,7 +24,7 @@ def matched_head(dim: int = 16) -> PrototypeHead:
 
 
 def test_old_prototypes_survive_growth_moves_copies_and_files() -> None:
-    head = matched_head()
+    head = assigned_head()
     before = head.vectors.clone()
     buffer = io.BytesIO()
     torch.save(head.state_dict(), buffer)
@@ -39,7 +40,7 @@ def test_old_prototypes_survive_growth_moves_copies_and_files() -> None:
             other.grow(num_new)
             other.update_centroids(other.frame.flip(0), torch.arange(other.num_classes), 0.9)
             other.assign(other.num_classes - num_new)
-            assert torch.equal(other.vectors[:4], before), "matching new classes moved an old prototype"
+            assert torch.equal(other.vectors[:4], before), "assigning new classes moved an old prototype"
 
 
 @settings(max_examples=25)
@@ -65,7 +66,7 @@ def test_centroids_follow_the_moving_average_of_the_specification() -> None:
     head.grow(2)
     start = F.normalize(torch.tensor([[1.0, 1.0, 0.0]]))
     head.update_centroids(start, torch.tensor([0]), 0.9)
-    assert torch.allclose(head.centroids[0], start[0]), "the first sight overwrites"
+    assert torch.allclose(head.centroids[0], start[0]), "the first batch sets the centroid"
     assert head.met.tolist() == [True, False]
     unseen = head.centroids[1].clone()
     rows = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.8, 0.6]])
@@ -75,7 +76,7 @@ def test_centroids_follow_the_moving_average_of_the_specification() -> None:
     assert torch.allclose(head.centroids[1], unseen)
 
 
-def test_matching_can_follow_cosines_or_distances() -> None:
+def test_assignment_maximises_cosines_or_minimises_distances() -> None:
     for by_distance, wanted in ((False, [1, 0]), (True, [0, 1])):
         head = PrototypeHead(4)
         head.grow(2)
@@ -88,31 +89,22 @@ def test_matching_can_follow_cosines_or_distances() -> None:
         assert head.assignment.tolist() == wanted
 
 
-@pytest.mark.parametrize("kind", [LinearHead, CosineHead, PrototypeHead])
-def test_growth_leaves_old_scores_as_they_are(kind: type[Head]) -> None:
-    torch.manual_seed(0)
-    head, rows = kind(12), torch.randn(5, 12)
-    head.grow(3)
-    before = head(rows)
-    head.grow(4)
-    assert head(rows).shape == (5, 7)
-    assert torch.allclose(head(rows)[:, :3], before, atol=1e-6)
+def test_diagnostics_describe_the_new_classes() -> None:
+    head = assigned_head()
+    assert head.diagnostics(2)["assignment"] == [-1, -2], "relative to the first new class"
+    assert head.diagnostics(0)["assignment"] == [3, 2, 1, 0]
+    assert abs(head.diagnostics(0)["alignment"] - 1) < 1e-6
 
 
-def test_linear_head_starts_with_zero_bias_and_bounded_rows() -> None:
-    head = LinearHead(100)
-    head.grow(50)
-    assert not bool(head.bias.any())
-    assert 0.15 < float(head.weight.detach().abs().max()) <= (3 / 100) ** 0.5
+def test_a_frame_that_is_given_does_not_grow() -> None:
+    head = PrototypeHead(4, frame=torch.eye(4))
+    head.grow(2)
+    head.grow(2)
+    assert torch.equal(head.vectors, torch.eye(4))
 
 
-def test_cosine_head_scales_cosines() -> None:
-    head = CosineHead(8)
-    head.grow(3)
-    assert float(head.sigma.detach()) == 1.0
-    assert float(head.vectors.detach().abs().max()) <= 8**-0.5
-    with torch.no_grad():
-        head.sigma.fill_(4.0)
-    rows = torch.randn(6, 8)
-    wanted = 4 * F.cosine_similarity(rows[:, None], head.vectors[None], dim=2)
-    assert torch.allclose(head(rows), wanted, atol=1e-6)
+def test_forgetting_a_class_erases_its_centroid() -> None:
+    head = assigned_head()
+    head.forget(1)
+    assert head.centroids.norm(dim=1).tolist()[1] == 0
+    assert torch.allclose(head.centroids.norm(dim=1)[[0, 2, 3]], torch.ones(3))
