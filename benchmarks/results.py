@@ -1,9 +1,9 @@
-"""The paper's experiments at quick scale, written into docs/results.md with their figures.
+"""Run the paper's experiments at quick scale and write them to docs/results.md with their figures.
 
     make results                      # built-in data: an hour and a quarter on two cores
-    make results DATA=cifar100        # five of them on CIFAR-100 (in UPCL_DATA) too: as long again
+    make results DATA=cifar100        # also five of them on CIFAR-100 (in UPCL_DATA): as long again
 
-Runs that are done (runs/results) are not repeated, and a broken one goes on where it stopped.
+Finished runs (in runs/results) are not repeated; interrupted ones are resumed.
 """
 
 from __future__ import annotations
@@ -14,56 +14,59 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from upcl.research.grid import prepare
 from upcl.research.paper import experiments
 from upcl.research.paper.experiments import Experiment
-from upcl.research.paper.uniformity import measure_all
-from upcl.research.report.content import Content, of_experiment
-from upcl.research.report.load import read_runs
-from upcl.research.report.tables import as_markdown
+from upcl.research.paper.reproduce import Reproduction
+from upcl.research.report.content import Report
+from upcl.research.report.formats import as_markdown
 from upcl.research.report.write import write_figures
 
 ROOT = Path(__file__).parents[1]
-PAGE, PICTURES = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
+PAGE, FIGURES = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
 ON_CIFAR100 = ("ablation", "lambda", "imbalance", "confusion", "tsne")
-ORDER = (*ON_CIFAR100, "uniformity", "table1", "memory")
+FIRST = (*ON_CIFAR100, "uniformity", "table1", "memory")
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 
-def content_of(asked: Experiment, out: Path) -> Content:
-    """The report on an experiment that was run."""
-    rows = prepare(asked.grid, out / "runs", None) if asked.grid else []
-    folders = [row.folder for row in rows if row.record]
-    drawn = vars(asked.prototypes) if asked.prototypes else None
-    distances = list(measure_all(out / f"{asked.name}-{asked.scale}.jsonl", **drawn)) if drawn else []
-    return of_experiment(asked, read_runs(folders), distances)
+def chapter(experiment: Experiment, out: Path) -> Iterator[str]:
+    """Markdown about an experiment that has been run; its figures are written to files next to the page.
 
-
-def chapter(asked: Experiment, out: Path) -> Iterator[str]:
-    """What the experiment is about, as Markdown, with its figures drawn into files beside the page."""
-    content = content_of(asked, out)
-    yield f"## {asked.title}: `{asked.name}`, {asked.scale}\n"
-    yield from (f"{sentence}  " for sentence in content.about)
+    Args:
+        experiment: the experiment.
+        out: folder of its results.
+    """
+    reproduction = Reproduction.prepare(experiment, out)
+    reproduction.measure()
+    report = reproduction.report()
+    assert report, f"{experiment.name} has not been run"
+    yield f"## {experiment.title}: `{experiment.name}`, {experiment.scale}\n"
+    yield from (f"{sentence}  " for sentence in report.summary)
     yield ""
-    for section in content.sections:
-        if re.sub(r"^s\d+-", "", section.key) not in asked.sections:
+    for section in report.sections:
+        if re.sub(r"^s\d+-", "", section.key) not in experiment.section_keys:
             continue
         yield from (as_markdown(table) for table in section.tables)
-        alone = Content(content.title, (), (section,))
-        for path in write_figures(alone, PICTURES / f"{asked.name}-{asked.scale}", "png"):
+        folder = FIGURES / f"{experiment.name}-{experiment.scale}"
+        for path in write_figures(Report(report.title, (), (section,)), folder, "png"):
             yield f"![{section.title}]({path.relative_to(PAGE.parent).as_posix()})\n"
 
 
 def main(out: Path, on_cifar100: tuple[str, ...]) -> None:
-    names = [*ORDER, *(name for name in experiments.names() if name not in ORDER)]
-    parts = []
+    """Run all experiments and replace the generated part of the page.
+
+    Args:
+        out: folder of the results.
+        on_cifar100: experiments that are also run on CIFAR-100.
+    """
+    names = [*FIRST, *(name for name in experiments.names() if name not in FIRST)]
+    chapters = []
     for name in names:
         for data in ("builtin", "cifar100") if name in on_cifar100 else ("builtin",):
             words = ["reproduce", name, "--data", data, "--out", str(out), "--jobs", "2"]
             subprocess.run([sys.executable, "-m", "upcl", *words], check=True)
-            parts.append("\n".join(chapter(experiments.load(name, data=data), out)))
+            chapters.append("\n".join(chapter(experiments.load(name, data=data), out)))
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text("\n".join([before + BEGIN, *parts, END + rest.partition(END)[2]]))
+    PAGE.write_text("\n".join([before + BEGIN, *chapters, END + rest.partition(END)[2]]))
 
 
 if __name__ == "__main__":

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .growth import growth
-from .parts import parts
-from .steps import epochs, steps
+from .growth import measure_growth
+from .parts import measure_parts
+from .steps import measure_epochs, measure_steps
 from .timing import Measurement
 
 GROUPS: dict[str, Callable[[int], Iterator[Measurement]]] = {
-    "steps": steps,
-    "epochs": epochs,
-    "parts": parts,
-    "growth": growth,
+    "steps": measure_steps,
+    "epochs": measure_epochs,
+    "parts": measure_parts,
+    "growth": measure_growth,
 }
 __all__ = ["GROUPS", "Measurement"]

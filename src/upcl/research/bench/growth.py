@@ -22,7 +22,7 @@ NUM_NEW = 10  # classes of the latest task
 IMAGE_BYTES = 3 * 32 * 32
 
 
-def growth(repeats: int) -> Iterator[Measurement]:
+def measure_growth(repeats: int) -> Iterator[Measurement]:
     """Measure the growth of UPCL's loss terms, batches, herding and assignment, and of the bytes that are stored.
 
     Args:

@@ -36,7 +36,7 @@ REPETITIONS = 20
 DATA = "synthetic:classes=32,size=32,train=16,test=8"
 
 
-def parts(repeats: int) -> Iterator[Measurement]:
+def measure_parts(repeats: int) -> Iterator[Measurement]:
     """Measure augmentation, teacher, assignment, contrast, herding, evaluation, checkpoint, start-up and decoding.
 
     Args:

@@ -126,7 +126,7 @@ class BenchTask:
             optimizer.step()
 
 
-def steps(repeats: int) -> Iterator[Measurement]:
+def measure_steps(repeats: int) -> Iterator[Measurement]:
     """Compare the steps of UPCL, iCaRL and WA with the bare step, in the first task and with a teacher.
 
     Args:
@@ -142,7 +142,7 @@ def steps(repeats: int) -> Iterator[Measurement]:
                 yield overhead("steps", name, times, target if method == "upcl" else None)
 
 
-def epochs(repeats: int) -> Iterator[Measurement]:
+def measure_epochs(repeats: int) -> Iterator[Measurement]:
     """Compare epochs end to end with the plain implementation: with eight loader workers, as PyCIL configures it, and
     with none, which is faster on few cores.
 

@@ -1,0 +1,55 @@
+"""A grid that is killed repeatedly ends with the same page as one that is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.research.altered import alter_run
+from upcl.research.report.compose import report_on_runs
+from upcl.research.report.load import read_runs
+from upcl.research.report.page import render_page
+
+ENVIRONMENT = {"torch": "2", "device": "cpu", "threads": 1}
+
+
+def page_without_measurements(folder: Path) -> str:
+    """The page with equal times, memory and environment."""
+    measured: dict[str, Any] = {"seconds": [1.0] * 2, "peak_memory_mb": [1.0] * 2, "environment": ENVIRONMENT}
+    return render_page(report_on_runs([alter_run(run, **measured) for run in read_runs([folder])]))
+
+
+def num_events(folder: Path) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in folder.glob("*/events.jsonl"))
+
+
+def test_grid_killed_repeatedly_has_the_same_page(tmp_path: Path) -> None:
+    same = {"data": "synthetic:classes=4,train=8,test=4", "tasks": 2, "epochs": 6, "memory": "4"}
+    (tmp_path / "grid.yaml").write_text(json.dumps({"same": same, "vary": {"method": ["upcl", "icarl"]}}))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def command(out: str) -> list[str]:
+        return [sys.executable, "-m", "upcl", "grid", str(tmp_path / "grid.yaml"), "--out", str(tmp_path / out)]
+
+    subprocess.run(command("undisturbed"), env=environment, check=True, capture_output=True, timeout=200)
+    killed = 0
+    for events in (3, 15):  # epochs in total: once in the first run, once in the second
+        process = subprocess.Popen(
+            command("killed"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        until = time.monotonic() + 100
+        while process.poll() is None and num_events(tmp_path / "killed") < events and time.monotonic() < until:
+            time.sleep(0.02)
+        if process.poll() is None:
+            killed += 1
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    assert killed == 2
+    subprocess.run(command("killed"), env=environment, check=True, capture_output=True, timeout=200)
+    assert page_without_measurements(tmp_path / "killed") == page_without_measurements(tmp_path / "undisturbed")

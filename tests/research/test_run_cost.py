@@ -1,0 +1,71 @@
+"""What a run costs: nothing is repeated or piles up, and faster ways of computing are recorded."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.runs import quick_run
+from upcl.research.config import Request
+from upcl.research.run import RunProgress, run
+from upcl.training.evaluate import evaluate
+
+TINY = "synthetic:classes=4,size=8,train=12,test=4"
+
+
+def test_each_task_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def counted(*args: Any) -> Any:
+        calls.append(args[2])
+        return evaluate(*args)
+
+    monkeypatch.setattr("upcl.research.run.evaluate", counted)
+    quick_run("upcl", TINY, tasks=2, epochs=3)
+    assert calls == [2, 4]
+
+
+def live_bytes() -> int:
+    gc.collect()
+    storages = {
+        t.untyped_storage().data_ptr(): t.untyped_storage().nbytes()
+        for t in gc.get_objects()
+        if type(t) in (Tensor, nn.Parameter)
+    }
+    return sum(storages.values())
+
+
+@pytest.mark.parametrize("method", ["upcl", "lucir"])
+def test_many_tasks_hold_no_more_than_what_is_stored(method: str) -> None:
+    held: list[int] = []
+
+    def on_progress(progress: RunProgress) -> None:
+        if progress.stage == "done":
+            held.append(live_bytes())
+
+    stream = "synthetic:classes=16,size=8,train=4,test=1"
+    record = quick_run(method, stream, tasks=16, epochs=1, memory="16", on_progress=on_progress)
+    assert len(held) == 16 and all(peak and peak > 0 for peak in record.peak_memory_mb)
+    per_class = 3 * 4 * 128 * 4 + 192 * 4  # rows of the head, its centroid and prototype, momentum; a few images
+    assert held[-1] - held[4] <= 11 * per_class
+
+
+def test_failed_compilation_is_noted_and_the_run_continues(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no compiler\nand a long story")
+
+    monkeypatch.setattr(torch, "compile", fail)
+    record = run(Request(method="upcl", data=TINY, tasks=2, epochs=1), compiled=True)
+    assert record.finished and record.environment["compiled"] is False
+    assert any(note.startswith("not compiled") and "no compiler" in note for note in record.notes)
+    assert not any("long story" in note for note in record.notes)
+
+
+def test_precision_is_part_of_the_identity() -> None:
+    full, half = (quick_run("upcl", TINY, tasks=2, epochs=1, precision=p) for p in ("float32", "bfloat16"))
+    assert full.config_digest != half.config_digest
+    assert full.weights_sha256 != half.weights_sha256
