@@ -7,6 +7,7 @@ model with the interface of scikit-learn.
 Names are imported on first use, so that `import upcl` does not load torch.
 
 Example:
+    >>> from upcl import Request, run
     >>> record = run(Request(method="finetune", data="synthetic:classes=4,train=8,test=4", tasks=2, epochs=1))
     >>> len(record.top1.head)
     2

@@ -130,6 +130,7 @@ def test_interrupted_run_describes_how_to_resume(tmp_path: Path) -> None:
     assert "Traceback" not in errors
 
 
+@pytest.mark.timeout(900)  # about a minute on an idle machine
 def test_demo_shows_who_remembers(invoke: Invoke, tmp_path: Path) -> None:
     done = invoke("demo", "--out", "demo")
     assert done.exit_code == 0, done.stderr

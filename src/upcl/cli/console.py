@@ -89,7 +89,7 @@ def format_number(value: float | None) -> str:
 
 
 def format_percent(value: float | None) -> str:
-    """A cell of a table: whole percent, or a dash for a missing value.
+    """A cell of a table: percent without decimals, or a dash for a missing value.
 
     Args:
         value: percent.
