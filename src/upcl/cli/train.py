@@ -145,11 +145,11 @@ def demo(seed: int, out: Path | None) -> None:
       upcl demo --seed 1 --out runs/demo
     """
     from upcl.research.config import Request
+    from upcl.research.grouping import method_title
     from upcl.research.report.compose import report_on_runs
     from upcl.research.report.load import read_runs
     from upcl.research.report.write import has_report_packages, write_page
     from upcl.research.run import run
-    from upcl.research.statistics import method_title
 
     console = stdout_console()
     console.print("Ten handwritten digits arrive two at a time; 20 old images may be kept. Which method remembers?")
@@ -222,7 +222,7 @@ def summary_table(records: Sequence[Record], title: str) -> Table:
     """
     from rich.table import Table
 
-    from upcl.research.statistics import method_title
+    from upcl.research.grouping import method_title
 
     table = Table(title=title, caption="head: the classifier; nme: nearest mean of exemplars ('-': no exemplars)")
     table.add_column("method")
@@ -246,7 +246,7 @@ def task_table(record: Record) -> Table:
     """
     from rich.table import Table
 
-    from upcl.research.statistics import method_title
+    from upcl.research.grouping import method_title
 
     caption = (
         "head, nme: accuracy in % on all classes seen (old, new: on those, by the head)\n"

@@ -27,6 +27,10 @@ def measure_growth(repeats: int) -> Iterator[Measurement]:
 
     Args:
         repeats: number of rounds.
+
+    Example:
+        >>> next(measure_growth(repeats=1)).name  # doctest: +SKIP
+        "UPCL's loss terms by classes"
     """
 
     def time_growth(
@@ -86,6 +90,11 @@ def make_loss(num_classes: int, dim: int, batch_size: int) -> Callable[[], tuple
 
     Returns:
         A function that returns the loss and the features that it depends on.
+
+    Example:
+        >>> loss, features = make_loss(10, dim=8, batch_size=4)()
+        >>> loss.ndim, features.shape
+        (0, torch.Size([4, 8]))
     """
     head, counts = make_head(num_classes, dim), torch.full((num_classes,), 100)
     features = torch.randn(batch_size, dim).requires_grad_()
@@ -109,6 +118,11 @@ def loss_terms(num_classes: int, dim: int, batch_size: int) -> Workload:
         num_classes: number of classes.
         dim: number of feature dimensions.
         batch_size: images per batch.
+
+    Example:
+        >>> (gradient,) = loss_terms(10, dim=8, batch_size=4)()
+        >>> gradient.shape
+        torch.Size([4, 8])
     """
     compute = make_loss(num_classes, dim, batch_size)
     return lambda: torch.autograd.grad(*compute())
@@ -142,6 +156,10 @@ def head_bytes(num_classes: int) -> int:
 
     Args:
         num_classes: number of classes.
+
+    Example:
+        >>> head_bytes(20) > head_bytes(10)
+        True
     """
     return sum(value.numel() * value.element_size() for value in make_head(num_classes).state_dict().values())
 
@@ -151,6 +169,10 @@ def draw_batch(num: int) -> Workload:
 
     Args:
         num: number of stored images.
+
+    Example:
+        >>> draw_batch(10)().shape
+        torch.Size([256, 3, 32, 32])
     """
     stored = torch.zeros(num, 3, 32, 32, dtype=torch.uint8)
     transform = Transform((0.5,) * 3, (0.25,) * 3, (PadCrop(4), Flip(0.5)))
@@ -162,6 +184,10 @@ def select_exemplars(num: int) -> Workload:
 
     Args:
         num: number of its images.
+
+    Example:
+        >>> len(select_exemplars(50)())
+        20
     """
     unit = F.normalize(torch.randn(num, 256))
     return lambda: herding(unit, 20)
@@ -172,6 +198,10 @@ def solve_assignment(num: int) -> Workload:
 
     Args:
         num: number of new classes.
+
+    Example:
+        >>> sorted(solve_assignment(4)().tolist())
+        [0, 1, 2, 3]
     """
     similarity = torch.rand(num, num)
     return lambda: optimal_assignment(similarity)
@@ -182,6 +212,9 @@ def keep_assignment(num: int) -> Workload:
 
     Args:
         num: number of new classes.
+
+    Example:
+        >>> keep_assignment(4)()
     """
     head = make_head(num)
     return lambda: head.assign(0)

@@ -41,6 +41,10 @@ def measure_parts(repeats: int) -> Iterator[Measurement]:
 
     Args:
         repeats: number of rounds.
+
+    Example:
+        >>> next(measure_parts(repeats=1)).name  # doctest: +SKIP
+        'augmentation, 512 images, one core'
     """
     yield _augmentation(repeats)
     yield _teacher(repeats)
@@ -92,6 +96,12 @@ def repeat(workload: Workload) -> Workload:
 
     Args:
         workload: what to repeat.
+
+    Example:
+        >>> calls = []
+        >>> repeat(lambda: calls.append(1))()
+        >>> len(calls)
+        20
     """
 
     def repeated() -> None:

@@ -84,6 +84,12 @@ class PlainPrototypeHead:
     Args:
         frame: the prototypes, one per class.
         counts: training images per class.
+
+    Example:
+        >>> head = PlainPrototypeHead(torch.eye(2), counts=torch.tensor([10, 10]))
+        >>> head.match(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([0, 1]))
+        >>> head.prototypes.tolist()
+        [[0.0, 1.0], [1.0, 0.0]]
     """
 
     def __init__(self, frame: Tensor, counts: Tensor) -> None:
@@ -129,6 +135,12 @@ class PlainLinearHead:
         dim: number of feature dimensions.
         num_old: number of old classes.
         num_classes: number of all classes.
+
+    Example:
+        >>> head = PlainLinearHead(nn.Flatten(), dim=4, num_old=2, num_classes=3)
+        >>> images = torch.ones(2, 1, 2, 2)
+        >>> head.loss(images.flatten(1), torch.tensor([0, 2]), images).ndim
+        0
     """
 
     def __init__(self, backbone: nn.Module, dim: int, num_old: int, num_classes: int) -> None:
@@ -169,6 +181,13 @@ def plain_epoch(
 
     Returns:
         The optimizer, for a checkpoint.
+
+    Example:
+        >>> images = PlainImages(np.zeros((4, 2, 2, 1), np.uint8), np.array([0, 1, 0, 1]), (0.5,), (0.25,))
+        >>> backbone = nn.Sequential(nn.Flatten(), nn.Linear(4, 4))
+        >>> head = PlainPrototypeHead(torch.eye(4)[:2], counts=torch.tensor([2, 2]))
+        >>> type(plain_epoch(backbone, head, images, batch_size=2, num_workers=0)).__name__
+        'SGD'
     """
     optimizer = torch.optim.SGD(backbone.parameters(), lr=1e-3, momentum=0.9, weight_decay=5e-4)
     with warnings.catch_warnings():

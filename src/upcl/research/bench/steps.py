@@ -131,6 +131,10 @@ def measure_steps(repeats: int) -> Iterator[Measurement]:
 
     Args:
         repeats: number of rounds.
+
+    Example:
+        >>> next(measure_steps(repeats=1)).name  # doctest: +SKIP
+        'upcl, small, first task'
     """
     for backbone, limit in MAX_OVERHEAD.items():
         for method in ("upcl", "icarl", "wa"):
@@ -148,6 +152,10 @@ def measure_epochs(repeats: int) -> Iterator[Measurement]:
 
     Args:
         repeats: number of rounds.
+
+    Example:
+        >>> next(measure_epochs(repeats=1)).name  # doctest: +SKIP
+        'upcl, small, 8 px'
     """
     for (method, backbone, size), target in MIN_SPEEDUP.items():
         with tempfile.TemporaryDirectory() as folder:
@@ -174,6 +182,13 @@ class EpochComparison:
         backbone: name of the feature extractor.
         data: name of the data set.
         folder: where to write checkpoints.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     comparison = EpochComparison("upcl", "small", "synthetic:classes=4,train=4,test=1", Path(folder))
+        ...     comparison.train_ours()
+        ...     comparison.train_plain(num_workers=0)
     """
 
     def __init__(self, method: str, backbone: str, data: str, folder: Path) -> None:

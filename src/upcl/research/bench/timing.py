@@ -32,6 +32,11 @@ class Measurement:
         unit: unit of the value.
         rule: how the value relates to its target.
         target: the target, if there is one.
+
+    Example:
+        >>> quartiles = 2.0, 1.9, 2.1
+        >>> Measurement("steps", "a step", "ours 2 s", "bare 1 s", *quartiles, "x", "at most", target=1.25).met
+        False
     """
 
     group: str
@@ -176,7 +181,13 @@ def _median_text(name: str, seconds: Sequence[float]) -> str:
 
 @contextmanager
 def single_thread() -> Iterator[None]:
-    """Restrict torch to one thread, as in a worker of a data loader."""
+    """Restrict torch to one thread, as in a worker of a data loader.
+
+    Example:
+        >>> with single_thread():
+        ...     torch.get_num_threads()
+        1
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -86,6 +86,10 @@ class UniformityPlan:
         counts: numbers of prototypes.
         draws: random draws per generator and number.
         energy_draws: the same for minimum energy, which is slow.
+
+    Example:
+        >>> UniformityPlan(dim=64, counts=(10, 20), draws=5, energy_draws=1).counts
+        (10, 20)
     """
 
     dim: int
@@ -102,6 +106,10 @@ class Contribution:
         component: what it is called.
         without: the method without it.
         including: the method that includes it.
+
+    Example:
+        >>> Contribution("dynamic margin", without="up", including="up+dm").component
+        'dynamic margin'
     """
 
     component: str
@@ -125,6 +133,10 @@ class Experiment:
         published: where the paper's figures for the runs are.
         remark: a remark on the paper's figures.
         contributions: components whose contribution is measured.
+
+    Example:
+        >>> load("ablation").section_keys
+        ['table', 'accuracy']
     """
 
     name: str

@@ -89,5 +89,9 @@ def runs_folder(out: Path) -> Path:
 
     Args:
         out: folder of the results.
+
+    Example:
+        >>> runs_folder(Path("results")).as_posix()
+        'results/runs'
     """
     return out / "runs"

@@ -40,6 +40,10 @@ class Uniformity:
         mean: mean over the draws.
         low: smallest value.
         high: largest value.
+
+    Example:
+        >>> Uniformity("Gaussian", num=10, dim=64, draws=3, mean=0.6, low=0.5, high=0.7).mean
+        0.6
     """
 
     generator: str
@@ -81,6 +85,14 @@ def measure_all(path: Path, plan: UniformityPlan) -> Iterator[Uniformity]:
 
     Yields:
         Each measurement as soon as it is known.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl.research.paper.experiments import UniformityPlan
+        >>> plan = UniformityPlan(dim=8, counts=(4,), draws=2, energy_draws=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [found.generator for found in measure_all(Path(folder) / "measurements.jsonl", plan)]
+        ['simplex (the bound)', 'Gram-Schmidt', 'minimum energy', 'Gaussian']
     """
     known = {(m.generator, m.num, m.dim, m.draws): m for m in read_measurements(path)}
     for num in plan.counts:
@@ -103,6 +115,10 @@ def read_measurements(path: Path) -> list[Uniformity]:
 
     Raises:
         UserError: if the file is damaged.
+
+    Example:
+        >>> read_measurements(Path("missing.jsonl"))
+        []
     """
     if not path.is_file():
         return []

@@ -24,6 +24,10 @@ class Series:
         high: upper edge of the band.
         colour: index of the colour; beyond the palette, colours repeat with another dash pattern.
         secondary: draw it dashed against the axis on the right.
+
+    Example:
+        >>> Series("UPCL", x=[1, 2], y=[90.0, None], low=[88.0, None], high=[92.0, None]).name
+        'UPCL'
     """
 
     name: str
@@ -47,6 +51,11 @@ class LineChart:
         series: the lines.
         secondary_label: label of the axis on the right, if there is one.
         boundaries: positions of vertical rules, such as where a task ends.
+
+    Example:
+        >>> chart = LineChart("accuracy", "Accuracy", "task", "% correct", (Series("UPCL", [1, 2], [90.0, 80.0]),))
+        >>> chart.boundaries
+        ()
     """
 
     key: str
@@ -71,6 +80,10 @@ class Heatmap:
         columns: names of the columns.
         rows: names of the rows.
         boundaries: indices before which a thin rule separates two tasks.
+
+    Example:
+        >>> Heatmap("confusion", "UPCL", "predicted as", "class", [[100.0]], columns=["owl"], rows=["owl"]).values
+        [[100.0]]
     """
 
     key: str
@@ -94,6 +107,10 @@ class PointGroup:
         labels: text of each point, shown on hover.
         colour: index into the palette.
         marker: "circle", "x" or "cross".
+
+    Example:
+        >>> PointGroup("prototypes", x=[0.0], y=[1.0], labels=["owl"], colour=OLD_COLOUR, marker="x").labels
+        ['owl']
     """
 
     name: str
@@ -112,6 +129,10 @@ class ScatterChart:
         key: unique name of the chart.
         title: heading.
         groups: the points by kind.
+
+    Example:
+        >>> len(ScatterChart("map", "UPCL", (PointGroup("owls", [0.0], [1.0], ["owl"], NEW_COLOUR),)).groups)
+        1
     """
 
     key: str
@@ -130,6 +151,10 @@ class BarChart:
         y_label: label of the vertical axis.
         names: names of the groups.
         series: one bar per group each.
+
+    Example:
+        >>> BarChart("forgetting", "Forgetting", "class", "points", ["owl"], (Series("UPCL", [0], [5.0]),)).names
+        ['owl']
     """
 
     key: str

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from upcl.methods.registry import METHODS
+from upcl.research.grouping import condition_fields, group_runs, method_title, recipe_fields
 from upcl.research.paper.experiments import Contribution
 from upcl.research.record import Record
-from upcl.research.statistics import (
-    condition_fields,
-    group_runs,
-    method_title,
-    paired_difference,
-    recipe_fields,
-)
+from upcl.research.statistics import paired_difference
 from upcl.training.evaluate import READINGS
 
 from .tables import EMPTY, Cell, Table, count_cell, estimate_cell, text_cell
@@ -92,6 +87,14 @@ def contribution_table(records: Sequence[Record], contributions: Sequence[Contri
     Args:
         records: the runs.
         contributions: the components; those whose methods were not run are left out.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> stream = {"data": "synthetic:classes=4,train=2,test=2", "tasks": 2, "epochs": 1, "memory": "4"}
+        >>> records = [run(Request(method=name, **stream)) for name in ("up", "up+dm")]
+        >>> table = contribution_table(records, [Contribution("dynamic margin", without="up", including="up+dm")])
+        >>> [cell.text for cell in table.rows[0][:2]]
+        ['dynamic margin', '+UP to +UP+DM (UPCL)']
     """
     methods: dict[str, list[Record]] = {}
     for record in records:

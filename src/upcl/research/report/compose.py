@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from upcl.research.grouping import group_by_setting
 from upcl.research.paper.experiments import Experiment
 from upcl.research.paper.uniformity import Uniformity
-from upcl.research.statistics import group_by_setting
 
 from . import figures
 from .content import Report, Section

@@ -23,6 +23,10 @@ class Section:
         galleries: its images.
         commands: commands, each with what identifies the run that it repeats.
         chapter: the setting that it belongs to, in a report on several settings.
+
+    Example:
+        >>> Section("table", "Results", "Click a column header to sort.").tables
+        ()
     """
 
     key: str

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from upcl.research.grouping import group_runs
 from upcl.research.paper.uniformity import GENERATORS, Uniformity
 from upcl.research.record import Record
-from upcl.research.statistics import group_runs
 from upcl.training.evaluate import READINGS, ReadingName
 
 from .charts import LineChart, Number, Series
@@ -21,6 +21,15 @@ def group_stored_runs(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
 
     Args:
         runs: the runs.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> list(group_stored_runs(groups["iCaRL"]))
+        ['iCaRL']
     """
     by_id = {id(run.record): run for run in runs}
     groups = group_runs([run.record for run in runs])
@@ -70,6 +79,15 @@ def accuracy(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> [chart.key for chart in accuracy(groups)]
+        ['accuracy-head', 'accuracy-nme']
     """
     titles: dict[ReadingName, str] = {"head": "Accuracy by task: head", "nme": "Accuracy by task: nearest mean"}
     for reading in READINGS:
@@ -83,6 +101,15 @@ def old_and_new(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> [chart.title for chart in old_and_new(groups)]
+        ['Classes of earlier tasks: head', 'Classes of the latest task: head']
     """
     parts: tuple[tuple[str, str, Callable[[Record], Sequence[Number]]], ...] = (
         ("old", "Classes of earlier tasks", lambda record: record.old.head),
@@ -99,6 +126,15 @@ def imbalance(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> [series.secondary for chart in imbalance(groups) for series in chart.series]
+        [False, True]
     """
     series = []
     for colour, (name, runs) in enumerate(groups.items()):
@@ -115,6 +151,15 @@ def imbalance_ratio(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> [series.y for chart in imbalance_ratio(groups) for series in chart.series]
+        [[1.0, 1.0]]
     """
     series = _series_by_task(groups, lambda record: record.imbalance_ratio)
     if series:
@@ -126,6 +171,15 @@ def coherence(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> [chart.y_label for chart in coherence(groups)]
+        ['cosine']
     """
     series = _series_by_task(groups, lambda record: record.coherence)
     if series:
@@ -138,6 +192,15 @@ def time_and_memory(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> [chart.key for chart in time_and_memory(groups)][0]
+        'seconds'
     """
     series = _series_by_task(groups, lambda record: record.seconds)
     yield LineChart("seconds", "Training time per task", "task", "seconds", series)
@@ -151,6 +214,14 @@ def accuracy_by_memory(methods: Mapping[str, Sequence[Record]]) -> Iterator[Line
 
     Args:
         methods: runs by method; their memories are total numbers of exemplars.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> (chart,) = accuracy_by_memory({"iCaRL": [record]})
+        >>> chart.series[0].x
+        [4]
     """
     series = []
     for colour, (name, runs) in enumerate(methods.items()):

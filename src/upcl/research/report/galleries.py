@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 
 from upcl.data.io.images import data_url
-from upcl.research.statistics import method_title
+from upcl.research.grouping import method_title
 
 from .comparisons import REFERENCE_METHODS
 from .figures import RunGroups
@@ -25,6 +25,10 @@ class Picture:
     Args:
         source: the image as a data URL.
         alt: a description of it.
+
+    Example:
+        >>> Picture("data:image/png;base64,", "an owl").alt
+        'an owl'
     """
 
     source: str
@@ -37,6 +41,10 @@ class Gallery:
 
     Args:
         rows: the name and the pictures of each row.
+
+    Example:
+        >>> Gallery((("owl", ()),)).rows[0][0]
+        'owl'
     """
 
     rows: tuple[tuple[str, tuple[Picture, ...]], ...]
@@ -47,6 +55,10 @@ def find_illustrated_run(groups: RunGroups) -> StoredRun | None:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> find_illustrated_run({}) is None
+        True
     """
     runs = [run for group in groups.values() for run in group if run.sketch is not None]
     preferred = [run for run in runs if run.record.method in REFERENCE_METHODS]
@@ -58,6 +70,14 @@ def describe_run(run: StoredRun) -> str:
 
     Args:
         run: the run.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> describe_run(StoredRun(Path("runs"), record))
+        'iCaRL, seed 0'
     """
     return f"{method_title(run.record)}, seed {run.record.seed}"
 
@@ -70,6 +90,20 @@ def exemplar_gallery(run: StoredRun) -> tuple[Gallery, int]:
 
     Returns:
         The gallery of the first classes, and the number of classes that have exemplars.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import read_runs
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> data = "synthetic:classes=4,train=4,test=4"
+        >>> record = run(Request(method="upcl", data=data, tasks=2, epochs=1, memory="4"), out=folder.name)
+        >>> (stored,) = read_runs([Path(folder.name)])
+        >>> gallery, num_classes = exemplar_gallery(stored)
+        >>> num_classes, [len(pictures) for _, pictures in gallery.rows]
+        (4, [1, 1, 1, 1])
+        >>> folder.cleanup()
     """
     assert run.sketch is not None
     classes, labels = run.record.classes, run.sketch["exemplar_labels"].tolist()
@@ -88,6 +122,19 @@ def error_gallery(run: StoredRun) -> Gallery:
 
     Args:
         run: a run with a sketch.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import read_runs
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> data = "synthetic:classes=4,train=4,test=4"
+        >>> record = run(Request(method="upcl", data=data, tasks=2, epochs=1, memory="4"), out=folder.name)
+        >>> (stored,) = read_runs([Path(folder.name)])
+        >>> all(" predicted as " in name for name, _ in error_gallery(stored).rows)
+        True
+        >>> folder.cleanup()
     """
     assert run.sketch is not None
     labels, predicted = (run.sketch[name].tolist() for name in ("error_labels", "error_taken"))

@@ -21,6 +21,16 @@ def accuracy_matrix(groups: RunGroups) -> Iterator[Heatmap]:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import StoredRun
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> [heatmap.rows for heatmap in accuracy_matrix(groups)]
+        [['1', '2']]
     """
     for index, (name, runs) in enumerate(groups.items()):
         matrices = [run.record.top1_matrix.head for run in runs]
@@ -38,6 +48,17 @@ def confusion(groups: RunGroups) -> Iterator[Heatmap]:
 
     Args:
         groups: runs by configuration; those with the class order of the first one are summed.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import StoredRun
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> (heatmap,) = confusion(groups)
+        >>> heatmap.boundaries
+        (2,)
     """
     for index, (name, runs) in enumerate(groups.items()):
         first = runs[0].record
@@ -57,6 +78,17 @@ def forgetting(groups: RunGroups) -> Iterator[BarChart]:
 
     Args:
         groups: runs by configuration; the first run of each is shown.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import StoredRun
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
+        >>> (chart,) = forgetting(groups)
+        >>> len(chart.names)
+        2
     """
     series: list[Series] = []
     names: list[list[str]] = []
@@ -87,6 +119,20 @@ def losses(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration; the first run of each is shown.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import read_runs
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> data = "synthetic:classes=4,train=4,test=4"
+        >>> record = run(Request(method="upcl", data=data, tasks=2, epochs=1, memory="4"), out=folder.name)
+        >>> (stored,) = read_runs([Path(folder.name)])
+        >>> (chart,) = losses({"UPCL": [stored]})
+        >>> chart.boundaries
+        (1.5,)
+        >>> folder.cleanup()
     """
     for index, (name, runs) in enumerate(groups.items()):
         events = runs[0].events
@@ -112,6 +158,20 @@ def assignment(groups: RunGroups) -> Iterator[LineChart]:
 
     Args:
         groups: runs by configuration; the first run of each is shown.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import read_runs
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> data = "synthetic:classes=4,train=4,test=4"
+        >>> record = run(Request(method="upcl", data=data, tasks=2, epochs=1, memory="4"), out=folder.name)
+        >>> (stored,) = read_runs([Path(folder.name)])
+        >>> (chart,) = assignment({"UPCL": [stored]})
+        >>> [series.name for series in chart.series]
+        ['classes that changed', 'alignment']
+        >>> folder.cleanup()
     """
     for index, (name, runs) in enumerate(groups.items()):
         events = [event for event in runs[0].events if "assignment" in event]
@@ -150,6 +210,20 @@ def feature_map(groups: RunGroups) -> Iterator[ScatterChart]:
 
     Args:
         groups: runs by configuration; the first run of each is shown, if it has a sketch.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> from upcl.research.report.load import read_runs
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> data = "synthetic:classes=4,train=4,test=4"
+        >>> record = run(Request(method="upcl", data=data, tasks=2, epochs=1, memory="4"), out=folder.name)
+        >>> (stored,) = read_runs([Path(folder.name)])
+        >>> (chart,) = feature_map({"UPCL": [stored]})
+        >>> [group.name for group in chart.groups]
+        ['old classes', 'new classes', 'prototypes, old', 'prototypes, new']
+        >>> folder.cleanup()
     """
     from sklearn.manifold import TSNE
 

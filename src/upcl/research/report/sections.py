@@ -35,6 +35,13 @@ def make_sections(
         experiment: the experiment that they belong to.
         notes: sentences for the notes of the results.
         only_tables: leave out figures and images.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from upcl import Request, run
+        >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=2,test=2", tasks=1, epochs=1))
+        >>> [section.key for section in make_sections("tiny", [StoredRun(Path("runs"), record)])][:3]
+        ['table', 'accuracy', 'old-new']
     """
     finished = [run for run in runs if run.record.finished]
     skipped = [run for run in runs if not run.record.finished] if finished else []

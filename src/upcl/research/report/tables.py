@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from upcl.research.grouping import class_orders_differ, differing_fields, group_runs, method_title
 from upcl.research.paper.experiments import PublishedReference
 from upcl.research.record import Record
-from upcl.research.statistics import (
-    MeanEstimate,
-    MetricName,
-    class_orders_differ,
-    differing_fields,
-    estimate_mean,
-    group_runs,
-    method_title,
-    metric_value,
-    paired_difference,
-)
+from upcl.research.statistics import MeanEstimate, MetricName, estimate_mean, metric_value, paired_difference
 from upcl.training.evaluate import READINGS, ReadingName
 
 METRIC_TITLES: dict[MetricName, str] = {"a_last": "A_last", "a_avg": "A_avg", "forgetting": "forgetting"}
@@ -63,6 +54,10 @@ class Table:
         columns: column titles.
         rows: the cells of each row.
         notes: sentences below the table.
+
+    Example:
+        >>> Table("Results", ("method", "A_last"), ((Cell("UPCL"), Cell("56.1", 56.12)),)).notes
+        ()
     """
 
     title: str
@@ -76,6 +71,10 @@ def text_cell(text: str) -> Cell:
 
     Args:
         text: the name.
+
+    Example:
+        >>> text_cell("UPCL")
+        Cell(text='UPCL', value='UPCL', std=None, low=None, high=None)
     """
     return Cell(text, text)
 
@@ -85,6 +84,10 @@ def count_cell(num: int) -> Cell:
 
     Args:
         num: the number.
+
+    Example:
+        >>> count_cell(3).text
+        '3'
     """
     return Cell(str(num), num)
 
@@ -127,6 +130,13 @@ def mean_over_runs(records: Sequence[Record], metric: MetricName, reading: Readi
 
     Returns:
         The estimate; None where the metric does not exist.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="finetune", data=data, tasks=2, epochs=1))
+        >>> mean_over_runs([record], "a_last", "head").mean == record.a_last.head
+        True
     """
     most_tasks = max((len(record.seconds) for record in records), default=0)
     found = [metric_value(record, metric, reading) for record in records if len(record.seconds) == most_tasks]
@@ -139,6 +149,13 @@ def spread_note(groups: Mapping[str, Sequence[Record]]) -> str:
 
     Args:
         groups: runs by configuration.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="finetune", data=data, tasks=2, epochs=1))
+        >>> spread_note({"Finetune": [record]})
+        'One seed each: the spread is unknown, and small differences are not meaningful.'
     """
     counts = {len(runs) for runs in groups.values()}
     if counts == {1}:
@@ -154,6 +171,13 @@ def comparability_notes(records: Sequence[Record]) -> list[str]:
 
     Args:
         records: the runs.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> stream = {"data": "synthetic:classes=4,train=2,test=2", "tasks": 2, "epochs": 1}
+        >>> records = [run(Request(method="icarl", memory=memory, **stream)) for memory in ("4", "8")]
+        >>> comparability_notes(records)
+        ['NOT THE SAME PROTOCOL: memory differs (4 in total; 8 in total)']
     """
     notes = [
         f"NOT THE SAME PROTOCOL: {key} differs ({'; '.join(values)})"
@@ -219,6 +243,13 @@ def memory_table(
         records: the runs; their memories are total numbers of exemplars.
         published: where the paper's figures for these runs are.
         notes: sentences that precede the table's own notes.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> memory_table("By memory size", [record], None).columns[:4]
+        ('method', 'M=4 A_last', 'M=4 A_last paper', 'M=4 A_last - paper')
     """
     memories = sorted({record.config.memory for record in records}, key=int)
     columns = ["method"]
@@ -260,6 +291,13 @@ def group_by_method(records: Sequence[Record]) -> dict[str, list[Record]]:
 
     Args:
         records: the runs.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> list(group_by_method([record]))
+        ['iCaRL']
     """
     methods: dict[str, list[Record]] = {}
     for record in records:

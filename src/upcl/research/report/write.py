@@ -18,7 +18,12 @@ FIGURE_FORMATS = ("png", "svg", "pdf")
 
 
 def has_report_packages() -> bool:
-    """Whether the packages that pages and figures need are installed."""
+    """Whether the packages that pages and figures need are installed.
+
+    Example:
+        >>> has_report_packages()
+        True
+    """
     return all(importlib.util.find_spec(name) for name in ("jinja2", "plotly", "matplotlib"))
 
 
@@ -36,6 +41,12 @@ def write_page(report: Report, path: Path) -> Path:
 
     Returns:
         The path.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_page(Report("Runs", (), ()), Path(folder) / "report.html").read_text()[:15]
+        '<!doctype html>'
     """
     _require_report_packages()
     from .page import render_page
@@ -84,6 +95,10 @@ def format_tables(report: Report, kind: str) -> str:
     Args:
         report: the report.
         kind: a key of `TABLE_FORMATS`.
+
+    Example:
+        >>> format_tables(Report("Runs", (), ()), "json")
+        '[]\\n'
     """
     title = f"# {report.title}\n\n" if kind == "md" else ""
     return title + TABLE_FORMATS[kind](report.tables)
@@ -99,6 +114,16 @@ def write_figures(report: Report, folder: Path, kind: str) -> Iterator[Path]:
 
     Yields:
         The files that were written.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl.research.report.charts import LineChart, Series
+        >>> from upcl.research.report.content import Section
+        >>> chart = LineChart("accuracy", "Accuracy", "task", "%", (Series("UPCL", [1, 2], [90.0, 80.0]),))
+        >>> report = Report("Runs", (), (Section("accuracy", "Accuracy", "", charts=(chart,)),))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     [path.name for path in write_figures(report, Path(folder), "svg")]
+        ['accuracy.svg']
     """
     _require_report_packages()
     from .matplotlib_backend import save_charts

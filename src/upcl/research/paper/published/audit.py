@@ -34,6 +34,10 @@ class Finding:
         what: what is inconsistent.
         tables: the tables that it concerns.
         stream: data set and number of tasks, if it concerns a single stream.
+
+    Example:
+        >>> Finding("protocol", "main table", "one seed", ("main",)).stream is None
+        True
     """
 
     kind: Kind

@@ -21,6 +21,10 @@ class PublishedResult:
         a_avg: mean of the accuracies after each task, if printed.
         delta_last: difference in A_last from 2,000 exemplars, if printed.
         bold: which of these figures are set in bold.
+
+    Example:
+        >>> PublishedResult("cifar100", 10, 2000, "upcl", a_last=56.12, a_avg=69.41).setting
+        ('cifar100', 10, 2000)
     """
 
     data: str
