@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
 import torch
 
 from tests.model.photos import QUICK, mix_folders
+from tests.nets.test_pretrained import torchvision_weights
 from upcl import UserError, load_dataset
 from upcl.methods.registry import METHODS
 from upcl.model.bundle import Bundle
 from upcl.model.file import load
 from upcl.model.intake import NewImages
 from upcl.model.learner import Learner
+from upcl.model.spec import LearnOptions
 from upcl.model.update import MAX_HELD_OUT, check_forgetting
+from upcl.nets.pretrained import read_weights
 from upcl.training.engine import EpochResult
 
 
@@ -201,6 +205,38 @@ def test_extra_images_alone_reselect_exemplars_and_keep_the_weights(photos: Path
     kept = bundle.state.exemplars
     assert torch.equal(kept.inputs[kept.labels != 1], before.exemplars.inputs[others]), "other classes keep theirs"
     assert kept.counts(6).tolist() == [4] * 6
+
+
+# pretrained backbones
+
+
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory: pytest.TempPathFactory) -> LearnOptions:
+    path = tmp_path_factory.mktemp("weights") / "w.safetensors"
+    safetensors.torch.save_file(torchvision_weights("resnet18-7x7"), path)
+    return LearnOptions(epochs=1, backbone=str(path), size=16, memory="2/class", max_forgetting=None)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_a_pretrained_backbone_is_loaded_and_kept_if_frozen(
+    frozen: bool, pretrained: LearnOptions, photos: Path, tmp_path: Path
+) -> None:
+    learner = Learner(tmp_path / "m.upcl").learn(photos / "first", pretrained, method="icarl", frozen=frozen)
+    spec, weights = learner.require_bundle().spec, learner.require_bundle().state.weights
+    given = read_weights(Path(str(pretrained.backbone)))["conv1.weight"]
+    assert (spec.backbone, spec.pretrained, spec.frozen) == ("resnet18-7x7", pretrained.backbone, frozen)
+    assert spec.mean == pytest.approx((0.485, 0.456, 0.406))
+    assert torch.equal(weights["backbone.stem.0.0.weight"], given) is frozen
+    assert torch.allclose(weights["backbone.stem.0.0.weight"], given, atol=0.1), "it starts from these weights"
+
+
+def test_a_frozen_backbone_needs_something_to_train_after_it(
+    pretrained: LearnOptions, photos: Path, tmp_path: Path
+) -> None:
+    learner = Learner(tmp_path / "upcl.upcl").learn(photos / "first", pretrained, frozen=True)
+    assert learner.require_bundle().spec.options["projector"] == 256
+    with pytest.raises(UserError, match="no parameters to train when the backbone is frozen"):
+        Learner(tmp_path / "m.upcl").learn(photos / "first", pretrained, frozen=True, options={"projector": 0})
 
 
 # what is stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,8 +39,8 @@ def write_predictions(results: Iterable[ImagePrediction], format: str, console: 
         {"image": "b.jpg", "error": "is not an image"}
         1
     """
-    writers = {"table": _TableWriter, "csv": _CsvWriter, "json": _JsonWriter}
-    writer: _Writer = writers[format](console)
+    writers: dict[str, Callable[[Console], _Writer]] = {"table": _TableWriter, "csv": _CsvWriter, "json": _JsonWriter}
+    writer = writers[format](console)
     num_failed = 0
     for result in results:
         name = "-" if not isinstance(result.source, Path) else printable_path(result.source)

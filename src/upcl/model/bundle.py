@@ -149,6 +149,15 @@ class Bundle:
         history: one entry per step.
         states: the states after the most recent steps, by the step's number.
         written_by: versions of the packages that wrote the file.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> spec = ModelSpec("upcl", {}, "small", channels=1, size=8, mean=(0.5,), std=(0.2,), memory="20/class")
+        >>> state = ModelState({}, growth=(2,), classes=("cat", None), exemplars=NO_SAMPLES, held_out=NO_SAMPLES)
+        >>> bundle = Bundle(spec, (), {}).with_step(HistoryEntry("2026-01-01", added=("cat", "dog")), state)
+        >>> bundle = bundle.with_step(HistoryEntry("2026-01-02", note="a class was removed"), state)
+        >>> bundle.state.class_names, sorted(bundle.states), sorted(bundle.rolled_back(0).states)
+        (['cat'], [0, 1], [0])
     """
 
     spec: ModelSpec

@@ -50,6 +50,15 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
         method: the method with the weights of the state.
         spec: what the model was created with.
         state: the state; its reading and calibration are not used.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
+        >>> predictor = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 10).learner_.predictor
+        >>> result = evaluate_held_out(predictor.method, predictor.spec, predictor.state)
+        >>> list(result.by_class), result.calibration.num_images
+        (['cat', 'dog'], 4)
     """
     held_out = state.held_out
     if not len(held_out):

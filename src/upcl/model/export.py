@@ -37,6 +37,9 @@ def export_torch(learner: Learner, path: Path) -> None:
     Args:
         learner: the model.
         path: the file to create or replace, by convention `*.pt2`.
+
+    Example:
+        >>> export_torch(Learner("birds.upcl"), Path("birds.pt2"))  # doctest: +SKIP
     """
     program = torch.export.export(PhotoClassifier(learner.predictor).eval(), EXAMPLE, dynamic_shapes=_dynamic_shapes())
     with atomic_path(path, suffix=".pt2") as partial:
@@ -52,6 +55,9 @@ def export_onnx(learner: Learner, path: Path) -> None:
 
     Raises:
         UserError: if a package of the extra `export` is missing.
+
+    Example:
+        >>> export_onnx(Learner("birds.upcl"), Path("birds.onnx"))  # doctest: +SKIP
     """
     if missing := [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]:
         raise UserError(f"exporting to ONNX needs {missing[0]}: pip install 'upcl[export]'")
@@ -82,6 +88,16 @@ class PhotoClassifier(nn.Module):
 
     Args:
         predictor: the model.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+        >>> learner = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 4).learner_
+        >>> photos = torch.zeros(5, 30, 20, 3, dtype=torch.uint8)
+        >>> confidence, familiarity = PhotoClassifier(learner.predictor)(photos)
+        >>> confidence.shape, familiarity.shape
+        (torch.Size([5, 2]), torch.Size([5]))
     """
 
     mean: Tensor

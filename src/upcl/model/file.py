@@ -72,6 +72,17 @@ def save(bundle: Bundle, path: Path) -> None:
     Args:
         bundle: the model.
         path: the file to create or replace.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+        >>> learner = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 4).learner_
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "pets.upcl"
+        >>> save(learner.require_bundle(), path)
+        >>> load(path).state.class_names
+        ['cat', 'dog']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -131,6 +142,12 @@ def load(path: Path) -> Bundle:
 
     Raises:
         ModelFileError: if the file is missing, damaged, too large, or not a model of a readable version.
+
+    Example:
+        >>> load(Path("missing.upcl"))
+        Traceback (most recent call last):
+        ...
+        upcl.model.file.ModelFileError: there is no model missing.upcl: create it with ...
     """
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder: name a file, such as {path / 'model.upcl'}")

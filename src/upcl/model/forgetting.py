@@ -25,6 +25,15 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
 
     Returns:
         The model with one more step, and with no earlier state, since those still have the class.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+        >>> learner = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 4).learner_
+        >>> bundle = forget_class(learner.require_bundle(), "cat", learner.predictor.method)
+        >>> bundle.state.classes, bundle.history[-1].note
+        ((None, 'dog'), 'a class was removed')
     """
     label = bundle.state.classes.index(name)
     method.net.head.forget(label)

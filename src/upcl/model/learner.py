@@ -28,9 +28,10 @@ from .bundle import Bundle, ModelState
 from .file import ModelFileError, load, save
 from .forgetting import forget_class
 from .intake import NewImages
+from .plan import plan_update
 from .predictor import Predictor
 from .spec import LearnOptions, choose_image_shape, make_method, restore_state
-from .update import EpochCallback, apply_update, plan_update
+from .update import EpochCallback, apply_update
 
 HELD_OUT_FRACTION = 0.2  # of each class's images
 

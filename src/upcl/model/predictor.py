@@ -34,6 +34,10 @@ class Prediction:
         confidence: their calibrated probabilities.
         familiarity: the largest cosine between the image and the mean of a class's exemplars.
         known: whether the image resembles anything learned, that is, its familiarity reaches the threshold.
+
+    Example:
+        >>> Prediction(("cat", "dog"), (0.6, 0.4), familiarity=0.2, known=False).name
+        'none of these'
     """
 
     names: tuple[str, ...]

@@ -39,6 +39,17 @@ class Scoring(nn.Module):
         method: the method with the weights of the model; it defines how its head is read.
         state: classes, reading and calibration of the model.
         exemplar_features: features of `state.exemplars` (M x d), as the method extracts them.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+        >>> learner = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 4).learner_
+        >>> predictor = learner.predictor
+        >>> exemplars = predictor.method.extract(predictor.state.exemplars)
+        >>> scores = Scoring(predictor.method, predictor.state, exemplars)(exemplars)
+        >>> scores.confidence.shape, scores.familiarity.shape
+        (torch.Size([8, 2]), torch.Size([8]))
     """
 
     means: Tensor

@@ -104,6 +104,11 @@ def choose_image_shape(
 
     Raises:
         UserError: if the requested size differs from that of the existing model.
+
+    Example:
+        >>> files = [ImageFile(Path("icon.png"), "icons", "train", width=28, height=28)]
+        >>> choose_image_shape(LearnOptions(), files, None, Path("model.upcl"))
+        (28, 3)
     """
     if existing:
         if options.size not in (None, existing.size):
@@ -249,6 +254,12 @@ def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes
         num_classes: number of labels after the next step.
         device: where the network runs.
         recipes: how it is trained; by default the `quick` recipe.
+
+    Example:
+        >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
+        >>> spec = resolve_spec(LearnOptions(backbone="small"), images, None, Path("model.upcl"))
+        >>> make_method(spec, num_classes=2, device=torch.device("cpu")).title
+        'UPCL'
     """
     method_class = find_package_method(spec.method)
     setting = Setting(
@@ -271,6 +282,17 @@ def restore_state(method: Method[Any], state: ModelState) -> None:
     Args:
         method: a method built by `make_method`.
         state: the state.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+        >>> learner = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 4).learner_
+        >>> bundle = learner.require_bundle()
+        >>> method = make_method(bundle.spec, num_classes=2, device=torch.device("cpu"))
+        >>> restore_state(method, bundle.state)
+        >>> len(method.memory.samples), copy_weights(method).keys() == bundle.state.weights.keys()
+        (8, True)
     """
     memory = {"inputs": state.exemplars.inputs, "labels": state.exemplars.labels}
     method.restore({"growth": list(state.growth), "net": state.weights, "memory": memory})
@@ -278,7 +300,7 @@ def restore_state(method: Method[Any], state: ModelState) -> None:
 
 
 def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
-    """Copy the parameters and buffers of a method's network to the CPU.
+    """Copy the parameters and buffers of a method's network to the CPU (see `restore_state` for an example).
 
     Args:
         method: the method.

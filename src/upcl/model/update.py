@@ -1,22 +1,18 @@
-"""One update of a model: plan it, train one task, evaluate on held-out images, accept or reject the result."""
+"""One update of a model: train one task, evaluate on held-out images, accept or reject the result."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from upcl.core.errors import UserError
-from upcl.core.recipes import Recipes
 from upcl.core.types import Samples, Task
 from upcl.methods import Method
 from upcl.nets.pretrained import load_pretrained, read_weights
@@ -25,100 +21,15 @@ from upcl.training.environment import environment
 from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import TaskTrainer
 
-from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
+from .bundle import Bundle, HistoryEntry, ModelState
 from .evaluation import HeldOutResult, evaluate_held_out
-from .intake import Intake, NewImages, sort_images
-from .spec import (
-    LearnOptions,
-    copy_weights,
-    find_package_method,
-    make_method,
-    resolve_recipes,
-    resolve_spec,
-    restore_state,
-)
+from .plan import UpdateIdentity, UpdatePlan, identify
+from .spec import copy_weights, make_method, restore_state
 
 MAX_HELD_OUT = 20  # images per class
 SAVE_SECONDS = 15  # between two checkpoints of an update
 
 EpochCallback = Callable[[EpochResult], None]
-
-
-@dataclass(frozen=True, eq=False)
-class UpdatePlan:
-    """Everything that determines an update, checked before anything is trained or written.
-
-    Attributes:
-        path: the model's file.
-        bundle: the model as it is; None for a new model.
-        spec: what the model is made with.
-        recipes: how it is trained.
-        intake: the new images, sorted.
-        max_forgetting: accepted drop of accuracy on known classes, in percentage points; None accepts any.
-        device: where training runs.
-    """
-
-    path: Path
-    bundle: Bundle | None
-    spec: ModelSpec
-    recipes: Recipes
-    intake: Intake
-    max_forgetting: float | None
-    device: torch.device
-
-    @property
-    def before(self) -> ModelState | None:
-        """The state that the update starts from."""
-        return self.bundle.state if self.bundle else None
-
-    @property
-    def history(self) -> tuple[HistoryEntry, ...]:
-        """The steps so far."""
-        return self.bundle.history if self.bundle else ()
-
-    @property
-    def work_folder(self) -> Path:
-        """Folder next to the model with the checkpoints of an interrupted or rejected update."""
-        return self.path.with_name(self.path.name + ".work")
-
-    @property
-    def task(self) -> Task:
-        """The images as a task: new classes, and additional images of known ones."""
-        index = len(self.before.growth) if self.before else 0
-        return Task(index, self.intake.num_old, self.intake.num_new, self.intake.train, self.intake.extra)
-
-
-def plan_update(
-    path: Path, bundle: Bundle | None, images: NewImages, options: LearnOptions, device: torch.device
-) -> UpdatePlan:
-    """Resolve options and sort images, without training or writing anything.
-
-    Args:
-        path: the model's file.
-        bundle: the model as it is; None for a new model.
-        images: images offered to the model.
-        options: options of the user.
-        device: where training runs.
-
-    Raises:
-        NothingNewError: if the model already has all images.
-        UserError: if an option is wrong, or the method cannot learn more images of known classes.
-    """
-    spec = resolve_spec(options, images.train, bundle.spec if bundle else None, path)
-    recipes = resolve_recipes(options, spec)
-    intake = sort_images(images, bundle.state if bundle else None)
-    _check_extra_is_accepted(spec, intake)
-    return UpdatePlan(path, bundle, spec, recipes, intake, options.max_forgetting, device)
-
-
-def _check_extra_is_accepted(spec: ModelSpec, intake: Intake) -> None:
-    method_class = find_package_method(spec.method)
-    if len(intake.extra) and not method_class.uses_memory:
-        names = ", ".join(list(intake.extra_counts)[:5])
-        raise UserError(
-            f"{method_class.title} keeps no exemplars, so it cannot learn more images of known classes ({names}): "
-            "pass folders of new classes only"
-        )
 
 
 def apply_update(plan: UpdatePlan, on_epoch: EpochCallback | None = None) -> Bundle:
@@ -134,6 +45,18 @@ def apply_update(plan: UpdatePlan, on_epoch: EpochCallback | None = None) -> Bun
     Raises:
         UserError: if known classes lose more accuracy than accepted. The work folder then keeps the trained weights, so
             the same update with a larger `max_forgetting` is accepted without training again.
+
+    Example:
+        >>> import tempfile
+        >>> from upcl.model.intake import NewImages
+        >>> from upcl.model.plan import plan_update
+        >>> from upcl.model.spec import LearnOptions
+        >>> pixels = torch.arange(4 * 64, dtype=torch.uint8).view(4, 1, 8, 8)
+        >>> images = NewImages(pixels[:3], ["cat", "dog", "cat"], pixels[3:], ["dog"])
+        >>> path, options = Path(tempfile.mkdtemp()) / "pets.upcl", LearnOptions(epochs=1, backbone="small")
+        >>> bundle = apply_update(plan_update(path, None, images, options, torch.device("cpu")))
+        >>> bundle.history[0].added, bundle.history[0].images, len(bundle.state.held_out)
+        (('cat', 'dog'), 3, 1)
     """
     method = _prepare_method(plan)
     seconds = _train_task(plan, method, on_epoch) if plan.intake.num_new else _reselect_exemplars(plan, method)
@@ -200,7 +123,7 @@ def _prepare_method(plan: UpdatePlan) -> Method[Any]:
 
 def _train_task(plan: UpdatePlan, method: Method[Any], on_epoch: EpochCallback | None) -> float:
     """Train the task with checkpoints in the work folder; return the seconds."""
-    identity = _identity(plan)
+    identity = identify(plan)
     _discard_other_update(plan.work_folder, identity)
 
     def report(_task: Task, _stage: str, result: EpochResult) -> None:
@@ -258,43 +181,8 @@ def _history_entry(plan: UpdatePlan, method: Method[Any], result: HeldOutResult,
     )
 
 
-@dataclass(frozen=True)
-class _UpdateIdentity:
-    """Identifies an update: the same model, images and options resume the same interrupted training."""
-
-    content: dict[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(json.dumps(self.content))
-        return value
-
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
-
-
-def _identity(plan: UpdatePlan) -> _UpdateIdentity:
-    weights = plan.before.weights if plan.before else {}
-    parts = (plan.intake.train, plan.intake.extra)
-    return _UpdateIdentity(
-        {
-            "model": len(plan.history),
-            "spec": dataclasses.asdict(plan.spec),
-            "recipes": dataclasses.asdict(plan.recipes),
-            "images": _sha256(tensor for part in parts for tensor in (part.inputs, part.labels)),
-            "before": _sha256(weights[name] for name in sorted(weights)),  # a file may list them in any order
-        }
-    )
-
-
-def _discard_other_update(folder: Path, identity: _UpdateIdentity) -> None:
+def _discard_other_update(folder: Path, identity: UpdateIdentity) -> None:
     """Remove the work folder of another update, which was given up."""
     stored = folder / "config.json"
     if folder.exists() and (not stored.is_file() or json.loads(stored.read_text()) != identity.to_json()):
         shutil.rmtree(folder)
-
-
-def _sha256(tensors: Iterable[Tensor]) -> str:
-    digest = hashlib.sha256()
-    for tensor in tensors:
-        digest.update(tensor.contiguous().numpy().data)
-    return digest.hexdigest()

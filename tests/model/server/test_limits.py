@@ -46,5 +46,5 @@ def test_a_request_that_arrives_too_slowly_is_refused(learner: Learner) -> None:
     headers = [(b"content-type", b"multipart/form-data; boundary=b"), (b"content-length", b"10")]
     scope = {"type": "http", "method": "POST", "path": "/api/predict", "headers": headers, "query_string": b""}
     scope |= {"server": ("127.0.0.1", 80), "scheme": "http"}
-    asyncio.run(app(scope, receive, collect))  # type: ignore[arg-type]
+    asyncio.run(app(scope, receive, collect))
     assert messages[0]["status"] == 408 and b"did not arrive within 0.2 seconds" in messages[1]["body"]

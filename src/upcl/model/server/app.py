@@ -43,6 +43,10 @@ def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOU
         learner: the model.
         token: what callers of `/api` must send as a bearer token; without one, only this machine may call.
         timeout: seconds for a request to arrive, and again for the response.
+
+    Example:
+        >>> app = make_app(Learner("birds.upcl"), token="secret")  # doctest: +SKIP
+        >>> uvicorn.run(app, port=8000)  # doctest: +SKIP
     """
     service, page = Service(learner), (files(__package__) / "page.html").read_text(encoding="utf-8")
     app = FastAPI(title="upcl", version=version("upcl"), docs_url=None, redoc_url=None)

@@ -31,6 +31,17 @@ class Service:
 
     Args:
         learner: the model.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl import GrowingClassifier
+        >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+        >>> learner = GrowingClassifier(epochs=1).fit(images, ["cat", "dog"] * 4).learner_
+        >>> service = Service(learner)
+        >>> service.describe().classes
+        ['cat', 'dog']
+        >>> [response.file for response in service.predict([Upload("notes.txt", b"not an image")], top=1)]
+        ['notes.txt']
     """
 
     def __init__(self, learner: Learner) -> None:
