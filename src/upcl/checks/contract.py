@@ -22,7 +22,12 @@ from .harness import QUICK, MethodHarness
 
 
 def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
-    """Each stage has data, finite named losses, and parameters of the network that all receive gradients."""
+    """Each stage has data, finite named losses, and parameters of the network that all receive gradients.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
         for stage in harness.method.learn(task):
@@ -44,7 +49,12 @@ def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
 
 
 def only_the_stage_changes(method: MethodClass, data: Dataset) -> None:
-    """Training a stage changes its parameters only: no other weight, frozen statistic, teacher or exemplar."""
+    """Training a stage changes its parameters only: no other weight, frozen statistic, teacher or exemplar.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
         for stage in harness.method.learn(task):
@@ -65,7 +75,12 @@ def only_the_stage_changes(method: MethodClass, data: Dataset) -> None:
 
 
 def scores_have_a_column_per_class(method: MethodClass, data: Dataset) -> None:
-    """After each task the scores are finite, with one column per class seen."""
+    """After each task the scores are finite, with one column per class seen.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
         harness.learn(task)
@@ -81,14 +96,24 @@ def _check_scores(harness: MethodHarness, task: Task) -> None:
 
 
 def first_task_has_no_teacher(method: MethodClass, data: Dataset) -> None:
-    """Nothing is distilled before there are old classes."""
+    """Nothing is distilled before there are old classes.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     harness = MethodHarness(method, data)
     harness.learn(harness.tasks[0])
     assert harness.method.teacher is None, "there is a teacher in the first task"
 
 
 def memory_stays_within_budget(method: MethodClass, data: Dataset) -> None:
-    """The exemplars never exceed the budget, and are images of classes already seen."""
+    """The exemplars never exceed the budget, and are images of classes already seen.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
         harness.learn(task)
@@ -102,7 +127,12 @@ def _check_memory(harness: MethodHarness, task: Task) -> None:
 
 
 def extra_images_are_learned_or_refused(method: MethodClass, data: Dataset) -> None:
-    """A task that mixes new classes with more images of known ones is learned; without a memory it is refused."""
+    """A task that mixes new classes with more images of known ones is learned; without a memory it is refused.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     harness = MethodHarness(method, data)
     first, second, third = harness.tasks
     held_back = torch.arange(len(first.train)) % 2 == 1
@@ -120,12 +150,13 @@ def extra_images_are_learned_or_refused(method: MethodClass, data: Dataset) -> N
             assert not len(harness.method.memory.samples), "images were stored although the task was refused"
             return
         raise AssertionError("it has no memory but accepted more images of known classes")
+    available = harness.method.memory.samples.counts(first.num_seen) + extra.counts(first.num_seen)
     for stage in harness.method.learn(mixed):
         for name, value in harness.losses(stage).items():
             assert bool(torch.isfinite(value)), f"loss '{name}' is {value}"
         harness.train(stage)
     counts = harness.method.counts[: first.num_seen].cpu()
-    assert bool((counts >= extra.counts(first.num_seen)).all()), "more images of known classes were not trained on"
+    assert bool((counts >= available).all()), "extra images of known classes were not trained on"
     _check_scores(harness, second)
     _check_memory(harness, second)
     harness.learn(third)
@@ -133,7 +164,12 @@ def extra_images_are_learned_or_refused(method: MethodClass, data: Dataset) -> N
 
 
 def same_seed_same_weights(method: MethodClass, data: Dataset) -> None:
-    """Two runs of one config agree in every bit; another seed gives other weights."""
+    """Two runs of one config agree in every bit; another seed gives other weights.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     first, second = (run(Request(method=method, data=data, **QUICK)) for _ in range(2))
     other = run(Request(method=method, data=data, seed=1, **QUICK))
     assert first.weights_sha256 == second.weights_sha256, "the same config gave other weights"
@@ -145,7 +181,12 @@ class Killed(BaseException):
 
 
 def resume_is_exact(method: MethodClass, data: Dataset) -> None:
-    """A run stopped after any epoch or task and resumed ends with the record of one that was never stopped."""
+    """A run stopped after any epoch or task and resumed ends with the record of one that was never stopped.
+
+    Args:
+        method: the class of the method.
+        data: a small data set.
+    """
     steps: list[RunProgress] = []
     request = Request(method=method, data=data, **QUICK)
     reference = run(request, on_progress=steps.append)
