@@ -141,7 +141,7 @@ def test_request_is_checked_on_construction() -> None:
     assert Request(memory=20, tasks="4,6", options={"tau": 1}).memory == "20"  # type: ignore[arg-type]
     for wrong in ({"seed": -1}, {"epochs": "many"}, {"method": 3}, {"seed": None}, {"select": "best"}):
         with pytest.raises(UserError, match=next(iter(wrong))):
-            Request(**wrong)  # type: ignore[arg-type]
+            Request(**wrong)
 
 
 def test_request_takes_classes_and_data_sets() -> None:

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from upcl.core.errors import UserError
-from upcl.research.estimate import estimates
 from upcl.research.grid import make_grid, prepare, read_grid, seconds_left
 
 CPU = torch.device("cpu")
@@ -69,18 +68,3 @@ def test_remaining_time_follows_the_pace(tmp_path: Path) -> None:
     assert seconds_left(runs, 2) == pytest.approx(15.0)
     runs[0].resumed_at = 0.4  # only a tenth of it was done in these ten seconds
     assert seconds_left(runs, 1) == pytest.approx(150.0)
-
-
-def test_cost_is_estimated_for_waiting_runs_only(tmp_path: Path) -> None:
-    runs = prepare(make_grid({"same": TINY, "vary": {"method": ["upcl", "icarl"]}}, "x"), tmp_path, None)
-    runs[1].status = "done"
-    found = list(estimates(runs, None, CPU))
-    assert found[1] is None
-    assert found[0] and found[0].seconds > 0 and found[0].disk > 1000
-
-
-def test_estimate_of_joint_training_counts_all_images(tmp_path: Path) -> None:
-    same = {**TINY, "data": "synthetic:classes=8,train=8,test=1", "tasks": 8}
-    runs = prepare(make_grid({"same": same, "vary": {"method": ["joint", "finetune"]}}, "x"), tmp_path, None)
-    joint, finetune = (estimate.disk for estimate in estimates(runs, None, CPU) if estimate)
-    assert joint - finetune >= 8 * 8 * 3 * 8 * 8

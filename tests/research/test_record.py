@@ -34,10 +34,9 @@ def test_figures_agree_with_each_other(folder: Path) -> None:
     assert record.finished
     assert record.task_sizes == [2, 2, 2]
     for reading in READINGS:
-        top1, top5, matrix, counts, old = (
-            figure[reading] for figure in (record.top1, record.top5, record.top1_matrix, record.confusion, record.old)
-        )
-        assert top1 and top5 and matrix and counts and old
+        top1, top5, matrix = record.top1[reading], record.top5[reading], record.top1_matrix[reading]
+        counts, old = record.confusion[reading], record.old[reading]
+        assert top1 is not None and top5 is not None and matrix is not None and counts is not None and old is not None
         assert record.a_last[reading] == top1[-1]
         assert record.a_avg[reading] == pytest.approx(sum(top1) / 3)
         assert [len(row) for row in matrix] == [1, 2, 3]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -144,7 +145,7 @@ def test_leftovers_of_a_kill_are_removed_and_foreign_files_are_kept(interrupted:
 @pytest.mark.parametrize("method", ["finetune", "upcl"])
 @pytest.mark.parametrize("select", ["validation", "test"])
 def test_epoch_selection_survives_a_resume(method: str, select: str, tmp_path: Path) -> None:
-    settings = {"epochs": 7, "select": select}
+    settings: dict[str, Any] = {"epochs": 7, "select": select}
     reference = quick_run(method, **settings)
     with pytest.raises(Stop):
         quick_run(method, out=tmp_path / "run", on_progress=stop_after(12), save_seconds=0, **settings)

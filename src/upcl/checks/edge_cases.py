@@ -23,12 +23,20 @@ def _run(data: str | Dataset, method: MethodClass, **changes: Any) -> Record:
 
 
 def one_class_per_task(method: MethodClass) -> None:
-    """Tasks of a single class, from the very first."""
+    """Tasks of a single class, from the very first.
+
+    Args:
+        method: the class of the method.
+    """
     _run("synthetic:classes=4,train=8,test=4", method, tasks=4)
 
 
 def one_image_in_a_class(method: MethodClass) -> None:
-    """A class with a single training image."""
+    """A class with a single training image.
+
+    Args:
+        method: the class of the method.
+    """
     dataset = load_dataset("synthetic:classes=4,train=8,test=4")
     rare = dataset.train.labels == 2
     rare[rare.nonzero()[0]] = False
@@ -37,14 +45,22 @@ def one_image_in_a_class(method: MethodClass) -> None:
 
 
 def memory_smaller_than_the_classes(method: MethodClass) -> None:
-    """Fewer exemplars than classes: the run works, and the record has a note."""
+    """Fewer exemplars than classes: the run works, and the record has a note.
+
+    Args:
+        method: the class of the method.
+    """
     record = _run(SYNTHETIC, method, memory="4")
     enough = not method.uses_memory or record.exemplars[-1] > 4
     assert bool(record.notes) != enough, f"{record.exemplars[-1]} exemplars, notes {record.notes}"
 
 
 def no_memory(method: MethodClass) -> None:
-    """Without exemplars the run works, or is refused before training."""
+    """Without exemplars the run works, or is refused before training.
+
+    Args:
+        method: the class of the method.
+    """
     if not method.needs_exemplars:
         _run(SYNTHETIC, method, memory="0")
         return
@@ -60,17 +76,29 @@ def _fail(_: RunProgress) -> None:
 
 
 def more_than_100_classes(method: MethodClass) -> None:
-    """120 classes in 3 tasks."""
+    """120 classes in 3 tasks.
+
+    Args:
+        method: the class of the method.
+    """
     _run("synthetic:classes=120,train=3,test=1", method, memory="120")
 
 
 def uneven_tasks(method: MethodClass) -> None:
-    """Tasks of different sizes."""
+    """Tasks of different sizes.
+
+    Args:
+        method: the class of the method.
+    """
     _run(SYNTHETIC, method, tasks=(3, 1, 2))
 
 
 def greyscale(method: MethodClass) -> None:
-    """Images with one channel."""
+    """Images with one channel.
+
+    Args:
+        method: the class of the method.
+    """
     _run(SYNTHETIC + ",channels=1", method)
 
 
