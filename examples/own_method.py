@@ -1,4 +1,4 @@
-"""A method outside of the package: exemplars, cross-entropy, and old features held in place by their distance.
+"""A method of your own: exemplars, cross-entropy, and a penalty on changes of the features.
 
 upcl train examples/own_method.py:HoldStill --data digits
 python examples/own_method.py
@@ -14,15 +14,17 @@ from upcl import Batch, LinearMethod, Losses, Recipe, Recipes, option
 
 @dataclass(kw_only=True, eq=False)
 class HoldStill(LinearMethod):
+    """Replay with feature distillation: `L = CE(z, y) + strength * mean (f - f_old)^2`."""
+
     name = "hold-still"
     title = "Hold still"
     paper = "none: an example"
-    summary = "replays exemplars and keeps features near the teacher's"
+    summary = "replays exemplars and keeps features close to the teacher's"
     recipes = Recipes(
         first=Recipe(epochs=200, milestones=(60, 120, 170)), later=Recipe(epochs=170, milestones=(80, 120))
     )
 
-    strength: float = option(1.0, "weight of the feature distance")
+    strength: float = option(1.0, "weight of the feature distillation")
 
     def losses(self, batch: Batch) -> Losses:
         features = self.net.features(batch.inputs)
@@ -33,5 +35,5 @@ class HoldStill(LinearMethod):
 
 
 if __name__ == "__main__":
-    record = upcl.run(HoldStill, "digits", options={"strength": 2.0})
-    print(f"A_last: head {record['a_last']['head']:.1f}, nme {record['a_last']['nme']:.1f}")
+    record = upcl.run(upcl.Request(method=HoldStill, data="digits", options={"strength": 2.0}))
+    print(f"A_last: head {record.a_last.head:.1f} %, nearest mean {record.a_last.nme:.1f} %")

@@ -61,17 +61,17 @@ def test_prospective_term_in_the_first_epoch_and_retrospective_term_later() -> N
 
 def test_means_use_exemplars_and_the_present_task_only() -> None:
     method = second_task(Coil(), CosineHead(2))
-    asked: list[Samples] = []
+    extracted: list[Samples] = []
 
     def extract(samples: Samples) -> Tensor:
-        asked.append(samples)
+        extracted.append(samples)
         return torch.rand(len(samples), 2)
 
     method.extract = extract
     method.memory = type("Stored", (), {"samples": Samples(torch.zeros(2, 1), torch.tensor([0, 1]))})()
     method.task = Task(1, 2, 2, Samples(torch.zeros(4, 1), torch.tensor([2, 2, 3, 3])))
     method.means()
-    assert asked == [method.memory.samples, method.task.train]
+    assert extracted == [method.memory.samples, method.task.train]
 
 
 def test_rows_are_transported_back_once_per_epoch_or_as_configured() -> None:

@@ -28,7 +28,7 @@ def test_loss_is_a_sum_over_widths() -> None:
     assert close(total(method.losses(batch_at(X, Y))), 1.657452)
     method.memory = type("Stored", (), {"samples": ()})()
     alone = method.losses(batch_at(X[1:], Y[1:]))["ce_2"]
-    assert close(alone, 0.300299), "without exemplars only the new classes are told apart"
+    assert close(alone, 0.300299), "without exemplars, only the new classes are separated"
 
 
 def test_the_scroll_advances_and_the_teacher_keeps_its_own() -> None:
