@@ -105,7 +105,7 @@ def test_new_rows_start_at_the_transported_ones_and_targets_have_no_gradient() -
     rows = features.requires_grad_()
     again = fixture.losses(Batch(rows, Y, 0, 160, 0, 1))["ahead"]
     (gradient,) = torch.autograd.grad(again, rows, allow_unused=True)
-    assert gradient is None or not bool(gradient.any()), "with zero rows only the advice could carry one"
+    assert gradient is None or not bool(gradient.any()), "with zero rows, only the targets could have one"
 
 
 def test_distillation_is_weighted_by_the_share_of_old_classes() -> None:

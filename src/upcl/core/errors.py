@@ -13,7 +13,15 @@ class UpclError(Exception):
 
 
 class UserError(UpclError):
-    """A request that cannot be fulfilled; the message explains what to change."""
+    """A request that cannot be fulfilled; the message explains what to change.
+
+    Example:
+        >>> try:
+        ...     raise UserError("no such file: photos")
+        ... except UpclError as error:
+        ...     print(error)
+        no such file: photos
+    """
 
 
 class CheckpointError(UpclError):

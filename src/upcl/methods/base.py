@@ -224,7 +224,13 @@ class Method(ABC, Generic[HeadT]):
 
 
 class LinearMethod(Method[LinearHead], ABC):
-    """Base class of methods with a linear classifier; a subclass defines `losses` at least."""
+    """Base class of methods with a linear classifier; a subclass defines `losses` at least.
+
+    Example:
+        >>> from upcl.methods.finetune import Finetune
+        >>> issubclass(Finetune, LinearMethod)
+        True
+    """
 
     def make_net(self) -> Network[LinearHead]:
         """Create the setting's backbone with a linear head."""

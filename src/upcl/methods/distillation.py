@@ -21,6 +21,14 @@ class DistillationMethod(Method[HeadT], ABC):
     """Base class of methods with L = a * classification + b * KD_T, where KD_T is used from the second task on.
 
     Methods differ in a, b and the first term.
+
+    Example:
+        >>> from upcl.methods.icarl import ICaRL
+        >>> class HalfICaRL(ICaRL):
+        ...     def loss_weights(self) -> tuple[float, float]:
+        ...         return 1.0, 0.5
+        >>> HalfICaRL().temperature
+        2.0
     """
 
     temperature: Positive = option(2.0, "temperature T of the distillation", "PyCIL")

@@ -16,7 +16,13 @@ from .base import Method
 
 @dataclass(kw_only=True, eq=False)
 class MarginMethod(Method[HeadT], ABC):
-    """Base class of methods with a margin on the logits scale * cos."""
+    """Base class of methods with a margin on the logits scale * cos.
+
+    Example:
+        >>> from upcl.methods.upcl import UPCL
+        >>> UPCL(margin="fixed", margin_size=0.2).margin_size
+        0.2
+    """
 
     margin: Margin = option(
         "prior",

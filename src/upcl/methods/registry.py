@@ -65,6 +65,10 @@ class Variant:
         method: the class of the method.
         title: the name in tables.
         options: the options that are set.
+
+    Example:
+        >>> Variant(UPCL, "UPCL without margin", {"margin": "none"}).method.name
+        'upcl'
     """
 
     method: MethodClass

@@ -66,7 +66,11 @@ class ScrollNet(Method[LinearHead]):
         return self.net.backbone
 
     def begin(self, task: Task) -> None:
-        """Begin the task with its scroll; the teacher keeps the scroll of the last task."""
+        """Begin the task with its scroll; the teacher keeps the scroll of the last task.
+
+        Args:
+            task: the task to learn.
+        """
         super().begin(task)
         self.backbone.roll.scroll = task.index % self.num_subnets
 

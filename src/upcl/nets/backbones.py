@@ -201,6 +201,16 @@ class FeatureExtractor(nn.Module, ABC):
 
     Attributes:
         dim: number of features.
+
+    Example:
+        >>> import torch
+        >>> class Pixels(FeatureExtractor):
+        ...     dim = 3 * 8 * 8
+        ...
+        ...     def forward(self, images: Tensor) -> Tensor:
+        ...         return images.flatten(1)
+        >>> Pixels()(torch.rand(2, 3, 8, 8)).shape
+        torch.Size([2, 192])
     """
 
     dim: int
@@ -226,6 +236,12 @@ class Backbone(FeatureExtractor):
         config: the architecture.
         channels: channels of the images.
         last_relu: apply the last ReLU; without it, the features are signed.
+
+    Example:
+        >>> import torch
+        >>> backbone = Backbone(BackboneConfig((8, 16), 1, "3x3", "conv"), channels=3, last_relu=True)
+        >>> backbone(torch.rand(2, 3, 8, 8)).shape
+        torch.Size([2, 16])
     """
 
     def __init__(self, config: BackboneConfig, channels: int, last_relu: bool) -> None:

@@ -18,6 +18,29 @@ class Head(nn.Module, ABC):
 
     Attributes:
         num_classes: number of classes so far.
+
+    Example:
+        >>> class Nearest(Head):
+        ...     def __init__(self, dim: int) -> None:
+        ...         super().__init__(dim)
+        ...         self.register_buffer("points", torch.empty(0, dim))
+        ...
+        ...     def extend(self, num_new: int) -> None:
+        ...         self.points = torch.cat([self.points, torch.zeros(num_new, self.dim)])
+        ...
+        ...     @property
+        ...     def vectors(self) -> Tensor:
+        ...         return self.points
+        ...
+        ...     def forward(self, embeddings: Tensor) -> Tensor:
+        ...         return -torch.cdist(embeddings, self.points)
+        ...
+        ...     def forget(self, label: int) -> None:
+        ...         self.points[label] = 0
+        >>> head = Nearest(4)
+        >>> head.grow(3)
+        >>> head(torch.rand(2, 4)).shape
+        torch.Size([2, 3])
     """
 
     def __init__(self, dim: int) -> None:

@@ -24,6 +24,10 @@ class Execution:
     Args:
         precision: "float32", or "bfloat16" by autocast.
         compiled: compile the backbone with `torch.compile`.
+
+    Example:
+        >>> Execution(precision="bfloat16").compiled
+        False
     """
 
     precision: Precision = "float32"

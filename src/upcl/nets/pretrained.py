@@ -130,6 +130,16 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
 
     Raises:
         UserError: If tensors are missing, unexpected or of another shape; the message names some.
+
+    Example:
+        >>> from upcl.nets import make_backbone
+        >>> path = Path("resnet18.pth")
+        >>> weights = read_weights(path)  # doctest: +SKIP
+        >>> name = infer_backbone(weights, path)  # doctest: +SKIP
+        >>> load_pretrained(make_backbone(name), name, weights, path)  # doctest: +SKIP
+        >>> load_pretrained(make_backbone("resnet18-7x7"), "resnet18-7x7", {}, path)
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: resnet18.pth does not fit resnet18-7x7: 100 tensors are missing, such as ...
     """
     own = {key: value for key, value in backbone.state_dict().items() if not key.endswith("num_batches_tracked")}
     given = {

@@ -61,6 +61,12 @@ class RolledNorm(nn.Module):
 
     Args:
         num: number of stored channels.
+
+    Example:
+        >>> roll = Roll(2)
+        >>> roll.width = 1
+        >>> RolledNorm(8)(torch.rand(2, 4, 3, 3), roll).shape
+        torch.Size([2, 4, 3, 3])
     """
 
     mean: Tensor
@@ -98,6 +104,13 @@ class SlimConvNorm(nn.Module):
         kernel: kernel size.
         stride: stride of the convolution.
         image: the input is an image, whose channels do not roll.
+
+    Example:
+        >>> roll = Roll(2)
+        >>> layer = SlimConvNorm(roll, 4, 8, kernel=3)
+        >>> roll.width = 1
+        >>> layer(torch.rand(2, 2, 5, 5)).shape
+        torch.Size([2, 4, 5, 5])
     """
 
     def __init__(
@@ -125,6 +138,13 @@ class SlimBlock(nn.Module):
         num_in: stored input channels.
         num_out: stored output channels.
         stride: stride of the first convolution.
+
+    Example:
+        >>> roll = Roll(2)
+        >>> block = SlimBlock(roll, 4, 8, stride=2)
+        >>> roll.width = 1
+        >>> block(torch.rand(2, 2, 6, 6)).shape
+        torch.Size([2, 4, 3, 3])
     """
 
     def __init__(self, roll: Roll, num_in: int, num_out: int, stride: int) -> None:
