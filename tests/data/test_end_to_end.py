@@ -25,14 +25,14 @@ def test_folder_with_a_test_split_trains_on_it(tmp_path: Path) -> None:
     make_folder(tmp_path / "photos" / "train", per_class=6)
     for k in range(3):
         save(tmp_path / "photos" / "test" / f"class {k}" / "t.png", noise(900 + k))
-    record = run(Request(method="finetune", data=f"folder:{tmp_path / 'photos'}", tasks=3, epochs=1))
+    record = run(Request(method="finetune", data=f"folder:{tmp_path / 'photos'}", tasks=3, epochs=1, backbone="small"))
     assert record.finished and sorted(record.classes) == ["class 0", "class 1", "class 2"]
     assert [sum(row) for row in record.confusion.head] == [1, 1, 1], "one test image per class"
 
 
 def test_faults_of_a_folder_reach_the_record(tmp_path: Path) -> None:
     folder = make_faulty_folder(tmp_path / "photos")
-    notes = run(Request(method="finetune", data=f"folder:{folder}", tasks=2, epochs=1)).notes
+    notes = run(Request(method="finetune", data=f"folder:{folder}", tasks=2, epochs=1, backbone="small")).notes
     for fault in ("broken.jpg", "in both train and test", "in more than one class"):
         assert any(fault in note for note in notes)
 
@@ -53,7 +53,7 @@ def photos(tmp_path: Path) -> str:
 
 
 def test_photos_in_files_train_alike_and_resume(tmp_path: Path, photos: str) -> None:
-    request = Request(method="upcl", data=photos, tasks=2, epochs=2, backbone="small", memory="4")
+    request = Request(method="upcl", data=photos, tasks=2, epochs=2, backbone="small", memory="4", recipe="quick")
     check = verify_resume(request, tmp_path, kills=1)
     assert check.differences == []
     record = run(request)
@@ -104,5 +104,18 @@ def test_names_that_are_not_utf8_can_be_checked_and_trained(tmp_path: Path) -> N
     (odd / os.fsdecode(b"\xff.png")).write_bytes(b"broken")
     assert "caf\\xe9/\\xff.png" in invoke("data", "check", root).output
     out = tmp_path / "run"
-    invoke("train", "finetune", "--data", f"folder:{root}", "--tasks", 2, "--epochs", 1, "--out", out)
+    invoke(
+        "train",
+        "finetune",
+        "--data",
+        f"folder:{root}",
+        "--tasks",
+        2,
+        "--epochs",
+        1,
+        "--backbone",
+        "small",
+        "--out",
+        out,
+    )
     assert "caf\\xe9" in json.loads((out / "record.json").read_text())["classes"]
