@@ -11,7 +11,8 @@ from tests.model.photos import QUICK, noise
 from upcl import UserError
 from upcl.model.bundle import Bundle
 from upcl.model.intake import NewImages
-from upcl.model.plan import UpdatePlan, identify, plan_update
+from upcl.model.plan import UpdatePlan, check_options, identify, plan_update
+from upcl.model.spec import LearnOptions
 
 CPU = torch.device("cpu")
 
@@ -29,6 +30,25 @@ def test_planning_writes_nothing(bundle: Bundle, tmp_path: Path) -> None:
     for before in (None, bundle):
         plan(before, offered("robin", "wren"), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"backbone": "smal"}, "did you mean small"),
+        ({"options": {"recipe.lrr": 1}}, "did you mean lr"),
+        ({"memory": "0"}, "too small"),
+    ],
+)
+def test_wrong_options_are_found_without_images(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_options(Path("m.upcl"), None, (8, 3), LearnOptions(**changes), CPU)
+
+
+def test_options_of_an_existing_model_are_compared_with_its_spec(bundle: Bundle) -> None:
+    check_options(Path("m.upcl"), bundle.spec, (8, 3), QUICK, CPU)
+    with pytest.raises(UserError, match="stored small, requested medium"):
+        check_options(Path("m.upcl"), bundle.spec, (8, 3), LearnOptions(backbone="medium"), CPU)
 
 
 def test_the_task_has_new_classes_and_extra_images_of_known_ones(bundle: Bundle, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from .bundle import Bundle, ModelState
 from .file import ModelFileError, load, save
 from .forgetting import forget_class
 from .intake import NewImages
-from .plan import plan_update
+from .plan import check_options, plan_update
 from .predictor import Predictor
 from .spec import LearnOptions, choose_image_shape, make_method, restore_state
 from .update import EpochCallback, apply_update
@@ -127,8 +127,9 @@ class Learner:
             first = "" if not report.broken else f"; first error: {report.broken[0][0]}: {report.broken[0][1]}"
             raise UserError(f"{printable_path(folder)} contains no readable image to learn from{first}")
         self._note_untrained_classes(train, held_out)
+        self._check_options(chosen, files)
         with self._exclusive():
-            size, channels = choose_image_shape(chosen, files, self.bundle.spec if self.bundle else None, self.path)
+            size, channels = self._image_shape(chosen, files)
             decoded = [
                 decode_images([file.path for file in part], size, channels, Path(folder).name)
                 for part in (train, held_out)
@@ -157,6 +158,15 @@ class Learner:
         self._replace(bundle)
         shutil.rmtree(plan.work_folder, ignore_errors=True)
         return self
+
+    def _image_shape(self, options: LearnOptions, files: Sequence[ImageFile]) -> tuple[int, int]:
+        return choose_image_shape(options, files, self.bundle.spec if self.bundle else None, self.path)
+
+    def _check_options(self, options: LearnOptions, files: Sequence[ImageFile]) -> None:
+        """Find mistakes before all images are decoded, and before the lock file is written."""
+        existing, shape = self.bundle.spec if self.bundle else None, self._image_shape(options, files)
+        with preserve_rng_state():
+            check_options(self.path, existing, shape, options, self.device)
 
     def _note_untrained_classes(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> None:
         known = {file.label for file in train}.union(self.classes)

@@ -19,7 +19,7 @@ from upcl.core.types import Task
 
 from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
 from .intake import Intake, NewImages, sort_images
-from .spec import LearnOptions, find_package_method, resolve_recipes, resolve_spec
+from .spec import LearnOptions, find_package_method, make_method, resolve_recipes, resolve_spec
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,34 @@ class UpdatePlan:
         """The images as a task: new classes, and additional images of known ones."""
         index = len(self.before.growth) if self.before else 0
         return Task(index, self.intake.num_old, self.intake.num_new, self.intake.train, self.intake.extra)
+
+
+def check_options(
+    path: Path, existing: ModelSpec | None, shape: tuple[int, int], options: LearnOptions, device: torch.device
+) -> None:
+    """Check the options of an update before images are decoded and anything is written.
+
+    Args:
+        path: the model's file, for messages.
+        existing: the model's spec; None for a new model.
+        shape: size and channels of the images.
+        options: options of the user.
+        device: where training runs.
+
+    Raises:
+        UserError: if an option is unknown, impossible, or contradicts the existing model.
+
+    Example:
+        >>> check_options(Path("pets.upcl"), None, (8, 1), LearnOptions(backbone="smal"), torch.device("cpu"))
+        Traceback (most recent call last):
+        ...
+        upcl.core.errors.UserError: unknown backbone 'smal': did you mean small?
+    """
+    size, channels = shape
+    spec = resolve_spec(options, torch.zeros(1, channels, size, size, dtype=torch.uint8), existing, path)
+    recipes = resolve_recipes(options, spec)
+    if existing is None:
+        make_method(spec, 1, device, recipes)
 
 
 def plan_update(

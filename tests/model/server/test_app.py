@@ -92,7 +92,9 @@ def test_the_page_allows_no_foreign_content(client: TestClient) -> None:
     assert "http://" not in page.text.replace("http://www.w3.org/2000/svg", "") and "https://" not in page.text
 
 
-def test_an_overloaded_server_responds_with_503(learner: Learner, photo: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_overloaded_server_responds_with_503(
+    learner: Learner, photo: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import time
 
     from upcl.model.server.service import Service
