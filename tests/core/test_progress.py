@@ -10,7 +10,7 @@ from upcl.core.progress import Advance, ProgressUnit, logger, report_progress, t
 
 
 class Recorder:
-    """A reporter that remembers what it was told to show."""
+    """A reporter that records what it is given to show."""
 
     def __init__(self) -> None:
         self.started: list[tuple[str, int | None, int, ProgressUnit]] = []

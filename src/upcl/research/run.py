@@ -37,7 +37,8 @@ from upcl.training.task_trainer import TaskTrainer
 
 from .config import Request, RunConfig, resolve
 from .protocol import Protocol
-from .record import ReadingFigures, Record, TaskResult, finished_record, make_record
+from .record import Record, finished_record
+from .results import ReadingFigures, TaskResult, make_record
 from .sketch import sketch, write_sketch
 
 SAVE_SECONDS = 30.0

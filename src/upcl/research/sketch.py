@@ -37,6 +37,15 @@ def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, c
         `features` of test images of the newest classes with their `labels`; the head's `vectors` of all classes;
         thumbnails of `exemplars` (with `exemplar_labels`) and of test images of the most confused pairs of classes
         (`errors`, with their `error_labels` and predictions `error_taken`).
+
+    Example:
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> harness = MethodHarness(METHODS["icarl"], few_digits(2))
+        >>> harness.learn(harness.tasks[0])
+        >>> content = sketch(harness.method, harness.protocol.test(2), 0, 2, torch.tensor([[1, 1], [0, 2]]))
+        >>> content["features"].shape, content["exemplars"].shape
+        (torch.Size([4, 128]), torch.Size([4, 1, 8, 8]))
     """
     new = min(num_seen - num_old, max(SHOWN_CLASSES // 2, SHOWN_CLASSES - num_old))
     first_old = max(0, num_old - (SHOWN_CLASSES - new))
@@ -92,6 +101,13 @@ def write_sketch(folder: Path, content: Sketch) -> None:
     Args:
         folder: the run's folder.
         content: what `sketch` returned.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_sketch(folder, {"labels": torch.tensor([0, 1])})
+        >>> np.load(folder / "sketch.npz")["labels"].tolist()
+        [0, 1]
     """
     with atomic_path(folder / FILE_NAME, suffix=".npz") as partial:
         np.savez_compressed(partial, allow_pickle=False, **{name: value.numpy() for name, value in content.items()})

@@ -69,11 +69,15 @@ def start_worker(job: WorkerJob, log: Path | None = None, threads: int | None = 
     return process
 
 
-def main() -> int:
+def run_from_stdin() -> int:
     """Run the job that arrives on standard input.
 
     Returns:
         The exit code: 0 after a finished run, 1 after an error, 130 after an interrupt.
+
+    Example:
+        >>> run_from_stdin()  # in a process that `start_worker` started  # doctest: +SKIP
+        0
     """
     job: WorkerJob = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -107,4 +111,4 @@ def _exit_with_parent() -> None:
 if __name__ == "__main__":
     from upcl.research import worker  # under its own name, so that the pickled job finds its class
 
-    sys.exit(worker.main())
+    sys.exit(worker.run_from_stdin())
