@@ -35,11 +35,12 @@ def test_grid_killed_repeatedly_has_the_same_page(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
 
     def command(out: str) -> list[str]:
-        return [sys.executable, "-m", "upcl", "grid", str(tmp_path / "grid.yaml"), "--out", str(tmp_path / out)]
+        words = ["grid", str(tmp_path / "grid.yaml"), "--jobs", "2", "--out", str(tmp_path / out)]
+        return [sys.executable, "-m", "upcl", *words]
 
     subprocess.run(command("undisturbed"), env=environment, check=True, capture_output=True, timeout=200)
     killed = 0
-    for events in (3, 15):  # epochs in total: once in the first run, once in the second
+    for events in (3, 15):  # of 24 epochs in total
         process = subprocess.Popen(
             command("killed"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
