@@ -199,11 +199,13 @@ def minimum_energy(num: int, dim: int, *, power: float = 2.0, steps: int = 200, 
     """Minimise the hyperspherical energy sum_{i<j} |w_i - w_j|^-power of random rows by descent with momentum.
 
     Args:
-        num: number of rows. dim: number of dimensions. power: the exponent; 0 stands for -log |w_i - w_j|. steps:
-        number of steps. averaged: descend as for the paper's figure of uniformity: rate 50 on the energy averaged over
-        pairs, so that the
-            gradient of each row falls with 1/num and many rows do not converge. Otherwise, rows stay on the sphere and
-            steps shrink.
+        num: number of rows.
+        dim: number of dimensions.
+        power: the exponent; 0 stands for -log |w_i - w_j|.
+        steps: number of steps.
+        averaged: descend as for the paper's figure of uniformity, at rate 50 on the energy averaged over pairs. The
+            gradient of each row then falls with 1/num, and many rows do not converge. Otherwise, rows stay on the
+            sphere and steps shrink.
 
     Returns:
         Unit rows (num x dim).
