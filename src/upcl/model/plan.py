@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from upcl.core.errors import UserError
+from upcl.core.identity import json_sha256
 from upcl.core.recipes import Recipes
 from upcl.core.types import Task
 
@@ -152,7 +153,7 @@ class UpdateIdentity:
 
     def digest(self) -> str:
         """Return the SHA-256 of the values."""
-        return hashlib.sha256(json.dumps(self.to_json(), sort_keys=True).encode()).hexdigest()
+        return json_sha256(self.to_json())
 
 
 def identify(plan: UpdatePlan) -> UpdateIdentity:
@@ -160,6 +161,15 @@ def identify(plan: UpdatePlan) -> UpdateIdentity:
 
     Args:
         plan: the update.
+
+    Example:
+        >>> from upcl.model.intake import NewImages
+        >>> images = torch.arange(8 * 64, dtype=torch.uint8).view(8, 1, 8, 8)
+        >>> new = NewImages(images, ["cat", "dog"] * 4, images[:0], [])
+        >>> options = LearnOptions(backbone="small")
+        >>> plans = [plan_update(Path("pets.upcl"), None, new, options, torch.device("cpu")) for _ in range(2)]
+        >>> identify(plans[0]).digest() == identify(plans[1]).digest()
+        True
     """
     weights = plan.before.weights if plan.before else {}
     parts = (plan.intake.train, plan.intake.extra)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from upcl.core.memory import class_means
+from upcl.core.memory import class_means, nearest_mean_scores
 from upcl.methods import Method
 
 from .bundle import ModelState
@@ -73,7 +72,7 @@ class Scoring(nn.Module):
         Args:
             features: backbone features (N x d).
         """
-        cosines = (F.normalize(features) @ self.means.T).masked_fill(self.without_mean, -1.0)
+        cosines = nearest_mean_scores(features, self.means).masked_fill(self.without_mean, -1.0)
         head = self.method.scores(features).masked_fill(self.removed, -torch.inf)
         nme = cosines.masked_fill(self.removed, -torch.inf)
         sure = confidence(head if self.reading == "head" else nme, self.temperature)

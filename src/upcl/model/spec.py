@@ -300,9 +300,15 @@ def restore_state(method: Method[Any], state: ModelState) -> None:
 
 
 def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
-    """Copy the parameters and buffers of a method's network to the CPU (see `restore_state` for an example).
+    """Copy the parameters and buffers of a method's network to the CPU.
 
     Args:
         method: the method.
+
+    Example:
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> sorted(copy_weights(MethodHarness(METHODS["finetune"], few_digits(1)).method))[-2:]
+        ['head.bias', 'head.weight']
     """
     return {name: value.detach().cpu().clone() for name, value in method.net.state_dict().items()}

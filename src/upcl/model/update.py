@@ -106,7 +106,12 @@ def check_forgetting(
 
 
 def utc_now() -> str:
-    """Return the current date and time in UTC, ISO 8601 with seconds."""
+    """Return the current date and time in UTC, ISO 8601 with seconds.
+
+    Example:
+        >>> utc_now()  # doctest: +SKIP
+        '2026-11-17T12:00:00+00:00'
+    """
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
