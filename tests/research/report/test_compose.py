@@ -3,8 +3,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import pytest
-
 from tests.research.altered import alter_run
 from upcl.research.paper import experiments
 from upcl.research.record import ByReading
@@ -98,10 +96,3 @@ def test_setting_lists_only_what_runs_share(stored_runs: list[StoredRun]) -> Non
     assert "memory" not in describe_setting([*stored_runs, other])
     assert "epochs" not in describe_setting([*stored_runs, other])
     assert "2 epochs for the first task and 5 for later ones" in describe_setting([other])
-
-
-def test_many_feature_maps_are_limited(stored_runs: list[StoredRun], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upcl.research.report.sections.MAX_FEATURE_MAPS", 1)
-    report = report_on_runs(stored_runs)
-    section = next(section for section in report.sections if section.key == "tsne")
-    assert len(section.charts) == 1 and section.description.endswith("The first 1 of 2 configurations.")

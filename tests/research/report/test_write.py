@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.research.altered import alter_run
 from upcl.core.errors import UserError
 from upcl.research.report import write
-from upcl.research.report.compose import report_on_runs
 from upcl.research.report.content import Report
-from upcl.research.report.load import StoredRun
 from upcl.research.report.write import write_figures, write_page, write_report
 
 
@@ -26,21 +23,6 @@ def test_figures_are_files_and_equal_for_equal_runs(report: Report, kind: str, m
     first = [file.read_bytes() for file in files]
     assert all(content.startswith(magic) for content in first)
     assert [file.read_bytes() for file in write_figures(some, tmp_path / "figures", kind)] == first
-
-
-def test_every_chart_can_be_drawn(report: Report, tmp_path: Path) -> None:
-    files = list(write_figures(report, tmp_path, "svg"))
-    assert {"accuracy-head", "tsne", "seconds", "memory-peak", "matrix", "losses", "assignment"} <= {
-        file.stem for file in files
-    }
-    assert all(file.stat().st_size > 1000 for file in files)
-
-
-def test_unusual_class_names_can_be_drawn(stored_runs: list[StoredRun], tmp_path: Path) -> None:
-    classes = [r"$\frac$", "\udcff", "a, b", '"', "long " * 40, "\n"]
-    report = report_on_runs([alter_run(stored_runs[2], classes=classes)])
-    assert len(list(write_figures(with_sections(report, "confusion", "tsne"), tmp_path, "svg"))) == 2
-    assert b"long long" in write_page(report, tmp_path / "page.html").read_bytes()
 
 
 def test_page_is_written_atomically(report: Report, tmp_path: Path) -> None:
