@@ -1,6 +1,6 @@
 """A method of your own: exemplars, cross-entropy, and a penalty on changes of the features.
 
-upcl train examples/own_method.py:HoldStill --data digits
+upcl train examples/own_method.py:FeatureDistillation --data digits
 python examples/own_method.py
 """
 
@@ -13,11 +13,11 @@ from upcl import Batch, LinearMethod, Losses, Recipe, Recipes, option
 
 
 @dataclass(kw_only=True, eq=False)
-class HoldStill(LinearMethod):
+class FeatureDistillation(LinearMethod):
     """Replay with feature distillation: `L = CE(z, y) + strength * mean (f - f_old)^2`."""
 
-    name = "hold-still"
-    title = "Hold still"
+    name = "feature-distillation"
+    title = "Feature distillation"
     paper = "none: an example"
     summary = "replays exemplars and keeps features close to the teacher's"
     recipes = Recipes(
@@ -30,10 +30,10 @@ class HoldStill(LinearMethod):
         features = self.net.features(batch.inputs)
         losses = {"ce": F.cross_entropy(self.net.classify(features), batch.labels)}
         if self.teacher:
-            losses["still"] = self.strength * F.mse_loss(features, self.teacher.features(batch.inputs))
+            losses["feature"] = self.strength * F.mse_loss(features, self.teacher.features(batch.inputs))
         return losses
 
 
 if __name__ == "__main__":
-    record = upcl.run(upcl.Request(method=HoldStill, data="digits", options={"strength": 2.0}))
+    record = upcl.run(upcl.Request(method=FeatureDistillation, data="digits", options={"strength": 2.0}))
     print(f"A_last: head {record.a_last.head:.1f} %, nearest mean {record.a_last.nme:.1f} %")

@@ -10,7 +10,7 @@ from upcl.checks import CHECKS
 from upcl.methods import METHODS, VARIANTS, find_method
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
-ALL = {**METHODS, "cosine": VARIANTS["cos"].method, "example": find_method(f"{EXAMPLE}:HoldStill")}
+ALL = {**METHODS, "cosine": VARIANTS["cos"].method, "example": find_method(f"{EXAMPLE}:FeatureDistillation")}
 
 
 @pytest.mark.parametrize("check", CHECKS)

@@ -44,7 +44,7 @@ def test_methods_and_variants_are_found_by_name() -> None:
 
 
 def test_a_method_is_loaded_from_a_file() -> None:
-    assert find_method(f"{EXAMPLE}:HoldStill").name == "hold-still"
+    assert find_method(f"{EXAMPLE}:FeatureDistillation").name == "feature-distillation"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_method_is_loaded_from_a_file() -> None:
     [
         ("icral", "unknown method 'icral': did you mean icarl"),
         ("nowhere.py:Mine", "no such Python file: nowhere.py"),
-        (f"{EXAMPLE}:HoldStil", "did you mean HoldStill"),
+        (f"{EXAMPLE}:FeatureDistilation", "did you mean FeatureDistillation"),
         (f"{EXAMPLE}:dataclass", "unknown method in .*own_method.py 'dataclass'"),
         (f"{EXAMPLE.parents[1] / 'README.md'}:Mine", "no such Python file"),
     ],

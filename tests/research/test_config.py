@@ -119,15 +119,15 @@ def test_task_sizes_are_a_number_or_a_list() -> None:
 
 def test_methods_outside_of_the_package_are_found() -> None:
     path = Path(__file__).parents[2] / "examples" / "own_method.py"
-    assert find_method(f"{path}:HoldStill").name == "hold-still"
-    with pytest.raises(UserError, match="did you mean HoldStill"):
-        find_method(f"{path}:Holdstil")
+    assert find_method(f"{path}:FeatureDistillation").name == "feature-distillation"
+    with pytest.raises(UserError, match="did you mean FeatureDistillation"):
+        find_method(f"{path}:FeatureDistilation")
 
 
 def test_external_method_may_postpone_its_annotations(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     text = (Path(__file__).parents[2] / "examples" / "own_method.py").read_text()
-    path.write_text("from __future__ import annotations\n" + text.replace("HoldStill", "Mine"))
+    path.write_text("from __future__ import annotations\n" + text.replace("FeatureDistillation", "Mine"))
     assert config(method=f"{path}:Mine").options["strength"] == 1.0
 
 

@@ -28,7 +28,7 @@ def methods() -> None:
     Examples:
       upcl methods
       upcl train icarl --data digits
-      upcl train examples/own_method.py:HoldStill --data digits
+      upcl train examples/own_method.py:FeatureDistillation --data digits
     """
     from rich.table import Table
 

@@ -1,1 +1,1 @@
-"""."""
+"""Experiments: protocol, runs, records, grids, the paper's experiments, reports and benchmarks."""
