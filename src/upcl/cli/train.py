@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DEMO_METHODS = ("finetune", "icarl", "upcl")
 
+DEMO_DATA = "digits"
+
 
 @click.command()
 @click.argument("method", required=False)
@@ -157,7 +159,7 @@ def demo(seed: int, out: Path | None) -> None:
         folders = {name: (out or Path(temporary)) / name for name in DEMO_METHODS}
         records = []
         for name, folder in folders.items():
-            request = Request(method=name, data="digits", tasks=5, memory="20", seed=seed)
+            request = Request(method=name, data=DEMO_DATA, tasks=5, memory="20", seed=seed)
             with run_progress(stderr_console(), name) as bar:
                 records.append(run(request, out=folder, resume=True, on_progress=bar))
         page = (out or Path("runs")) / "demo.html"
