@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
 
 import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible() -> None:
+    """Processes that tests start can be interrupted, also if the test run itself is a background job of a shell."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def single_thread() -> None:
+    """One thread, as in the processes that tests start: weights are bit-identical for equal numbers of threads only."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True, scope="session")

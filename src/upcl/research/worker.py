@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -81,6 +82,7 @@ def run_from_stdin() -> int:
     """
     job: WorkerJob = pickle.load(sys.stdin.buffer)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
     try:
         run(
             job.request,
