@@ -7,8 +7,12 @@ import signal
 import threading
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import torch
+
+hypothesis.settings.register_profile("no-deadline", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("no-deadline")
 
 
 @pytest.fixture(autouse=True, scope="session")
