@@ -178,7 +178,12 @@ def same_seed_same_weights(method: MethodClass, data: Dataset) -> None:
 
 
 class Killed(BaseException):
-    """Stands for a kill: nothing catches it."""
+    """Stands for a kill: nothing catches it.
+
+    Example:
+        >>> issubclass(Killed, Exception)  # so that `except Exception` lets it pass
+        False
+    """
 
 
 def resume_is_exact(method: MethodClass, data: Dataset) -> None:

@@ -47,7 +47,14 @@ SECTIONS: dict[str, dict[str, str]] = {
 
 
 class SuggestingGroup(click.Group):
-    """A group that suggests the nearest command for an unknown one."""
+    """A group that suggests the nearest command for an unknown one.
+
+    Example:
+        >>> from click.testing import CliRunner
+        >>> group = SuggestingGroup(commands={"train": click.Command("train")})
+        >>> print(CliRunner().invoke(group, ["trian"]).output, end="")
+        error: unknown command 'trian': did you mean train?
+    """
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Find a command by its name.

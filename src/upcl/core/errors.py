@@ -9,7 +9,15 @@ _SIMILAR = 0.15  # difference to the best match up to which other matches are su
 
 
 class UpclError(Exception):
-    """Base class of all errors that this package raises on purpose."""
+    """Base class of all errors that this package raises on purpose.
+
+    Example:
+        >>> try:
+        ...     raise unknown_choice("method", "icral", ["icarl", "upcl"])
+        ... except UpclError as error:
+        ...     print(error)
+        unknown method 'icral': did you mean icarl?
+    """
 
 
 class UserError(UpclError):
@@ -25,11 +33,30 @@ class UserError(UpclError):
 
 
 class CheckpointError(UpclError):
-    """A saved state that is damaged, not a checkpoint, or of another run."""
+    """A saved state that is damaged, not a checkpoint, or of another run.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from upcl.training.checkpoints import load_checkpoint
+        >>> path = Path(tempfile.mkdtemp()) / "task-0.pt"
+        >>> _ = path.write_bytes(b"something else")
+        >>> load_checkpoint(path)
+        Traceback (most recent call last):
+        upcl.core.errors.CheckpointError: ... is not a checkpoint of upcl
+    """
 
 
 class TrainingError(UpclError):
-    """A training failure, such as a loss that is not finite, that must not go unnoticed."""
+    """A training failure, such as a loss that is not finite, that must not go unnoticed.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data, options = "synthetic:classes=2,train=4,test=2", {"recipe.lr": 1e30}
+        >>> run(Request(method="finetune", data=data, tasks=1, epochs=2, options=options))
+        Traceback (most recent call last):
+        upcl.core.errors.TrainingError: loss 'ce' became nan in epoch 1 of stage 'train': try a lower learning rate ...
+    """
 
 
 def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> UserError:

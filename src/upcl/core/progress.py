@@ -20,7 +20,16 @@ Advance = Callable[[int], None]
 
 
 class ProgressReporter(Protocol):
-    """Shows the progress of one piece of work; called by `track`."""
+    """Shows the progress of one piece of work; called by `track`.
+
+    Example:
+        >>> def print_start(description, total, completed, unit):
+        ...     print(f"{description}: {completed} of {total} {unit}")
+        ...     return nullcontext(lambda amount: None)
+        >>> with report_progress(print_start), track("decoding", total=3) as advance:
+        ...     advance(1)
+        decoding: 0 of 3 items
+    """
 
     def __call__(
         self, description: str, total: int | None, completed: int, unit: ProgressUnit

@@ -28,6 +28,10 @@ class HistoryEntry:
         accuracy: percent of the held-out images, by reading (`head`, `nme`).
         by_class: percent of each class's held-out images by the better reading; None for a class without any.
         note: a remark to show to users.
+
+    Example:
+        >>> HistoryEntry("2026-01-01", added=("cat", "dog"), accuracy={"head": 90.0, "nme": 95.0}).best_accuracy
+        95.0
     """
 
     when: str
@@ -75,6 +79,12 @@ class ModelState:
         reading: the reading that predictions use: `head`, or `nme` (nearest mean of exemplars).
         calibration: how its scores become confidence.
         trained: short digests of all images learned from, by class: none of them is ever held out later.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> state = ModelState({}, growth=(2,), classes=("cat", None), exemplars=NO_SAMPLES, held_out=NO_SAMPLES)
+        >>> state.class_names  # the second class was removed
+        ['cat']
     """
 
     weights: dict[str, Tensor]
@@ -100,6 +110,12 @@ class Arrays:
         low: the value that becomes black.
         high: the value that becomes white.
         labels: NumPy's code for the kind of the labels' type, such as `i` or `U`.
+
+    Example:
+        >>> import numpy as np
+        >>> from upcl.model.arrays import images_from_array
+        >>> images_from_array(np.array([[0.0, 4.0, 8.0, 16.0]]), Arrays(low=0.0, high=16.0, labels="i")).tolist()
+        [[[[0, 64], [128, 255]]]]
     """
 
     low: float
@@ -124,6 +140,11 @@ class ModelSpec:
         pretrained: the file of pretrained weights that the backbone started from, if any.
         frozen: whether the backbone is frozen.
         arrays: how arrays are interpreted, for a model that learned from arrays.
+
+    Example:
+        >>> spec = ModelSpec("upcl", {}, "small", channels=1, size=8, mean=(0.5,), std=(0.2,), memory="20/class")
+        >>> spec.seed, spec.frozen
+        (0, False)
     """
 
     method: str

@@ -22,6 +22,11 @@ class Calibration:
         threshold: an image with a lower familiarity belongs to none of the classes.
         false_alarm_rate: measured share of held-out images of known classes that fall below such a threshold.
         num_images: number of held-out images that were used.
+
+    Example:
+        >>> calibration = Calibration(temperature=2.0, threshold=0.4, false_alarm_rate=0.05, num_images=100)
+        >>> confidence(torch.tensor([[2.0, 0.0]]), calibration.temperature)
+        tensor([[0.7311, 0.2689]], dtype=torch.float64)
     """
 
     temperature: float

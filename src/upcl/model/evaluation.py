@@ -24,6 +24,12 @@ class HeldOutResult:
         calibration: of that reading.
         by_class: accuracy of each class by that reading, in percent; None for a class without held-out images.
         accuracy: accuracy by reading, in percent; empty without held-out images.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> state = ModelState({}, growth=(2,), classes=("cat", "dog"), exemplars=NO_SAMPLES, held_out=NO_SAMPLES)
+        >>> HeldOutResult(reading="nme", accuracy={"head": 80.0, "nme": 90.0}).apply(state).reading
+        'nme'
     """
 
     reading: str = "head"

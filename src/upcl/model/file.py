@@ -36,7 +36,13 @@ MAX_SIZE = 1024  # pixels per side
 
 
 class ModelFileError(UpclError):
-    """A file is not a complete, undamaged model of a version that can be read."""
+    """A file is not a complete, undamaged model of a version that can be read.
+
+    Example:
+        >>> load(Path("."))
+        Traceback (most recent call last):
+        upcl.model.file.ModelFileError: . is a folder: name a file, such as model.upcl
+    """
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,16 @@ from .bundle import ModelState
 
 
 class NothingNewError(UserError):
-    """The model already has every image that it was given."""
+    """The model already has every image that it was given.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> pixels = torch.zeros(1, 1, 8, 8, dtype=torch.uint8)
+        >>> before = ModelState({}, (1,), ("cat",), exemplars=Samples(pixels, torch.tensor([0])), held_out=NO_SAMPLES)
+        >>> sort_images(NewImages(pixels, ["cat"], pixels[:0], []), before)
+        Traceback (most recent call last):
+        upcl.model.intake.NothingNewError: nothing to learn: the model already has every one of these images
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +38,12 @@ class NewImages:
         train_names: their classes.
         held_out: images to hold out for evaluation.
         held_out_names: their classes.
+
+    Example:
+        >>> pixels = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
+        >>> images = NewImages(pixels[:1], ["cat"], held_out=pixels[1:], held_out_names=["cat"])
+        >>> len(images.train), len(images.held_out)
+        (1, 1)
     """
 
     train: Tensor
@@ -49,6 +64,14 @@ class Intake:
         held_out: images for evaluation, of new and known classes.
         trained: digests of all images that the model will have learned from, by class.
         notes: remarks on images that were left out because the model knows them under another name.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> owls = Samples(torch.zeros(3, 1, 8, 8, dtype=torch.uint8), torch.tensor([2, 2, 2]))
+        >>> cats = Samples(torch.ones(2, 1, 8, 8, dtype=torch.uint8), torch.tensor([0, 0]))
+        >>> intake = Intake(("cat", "dog", "owl"), num_old=2, train=owls, extra=cats, held_out=NO_SAMPLES)
+        >>> intake.added, intake.extra_counts
+        (('owl',), {'cat': 2})
     """
 
     classes: tuple[str | None, ...]

@@ -35,6 +35,13 @@ class UpdatePlan:
         intake: the new images, sorted.
         max_forgetting: accepted drop of accuracy on known classes, in percentage points; None accepts any.
         device: where training runs.
+
+    Example:
+        >>> pixels = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
+        >>> images = NewImages(pixels, ["cat", "dog"], pixels[:0], [])
+        >>> plan = plan_update(Path("pets.upcl"), None, images, LearnOptions(), torch.device("cpu"))
+        >>> plan.before, plan.task.num_old, plan.task.num_new
+        (None, 0, 2)
     """
 
     path: Path
@@ -142,6 +149,11 @@ class UpdateIdentity:
 
     Attributes:
         content: the identifying values.
+
+    Example:
+        >>> before, after = UpdateIdentity({"model": 0}), UpdateIdentity({"model": 1})
+        >>> before.digest() == after.digest()
+        False
     """
 
     content: dict[str, Any]

@@ -62,6 +62,19 @@ class Predictions:
         familiarity: the largest cosine to a class mean (N).
         known: whether an image resembles anything learned (N).
         classes: names of the classes by label; None for a removed class.
+
+    Example:
+        >>> scores = torch.tensor([[2.0, 1.0]])
+        >>> predictions = Predictions(
+        ...     features=torch.tensor([[1.0, 0.0]]),
+        ...     scores={"head": scores, "nme": scores},
+        ...     confidence=scores.softmax(1),
+        ...     familiarity=torch.tensor([0.9]),
+        ...     known=torch.tensor([True]),
+        ...     classes=("cat", "dog"),
+        ... )
+        >>> predictions.top(1)[0].name
+        'cat'
     """
 
     features: Tensor
@@ -98,6 +111,11 @@ class ImagePrediction:
         prediction: what it shows; None if it could not be decoded.
         features: its features of unit length (d), for `Predictor.nearest_exemplars`.
         error: why it could not be decoded.
+
+    Example:
+        >>> failed = ImagePrediction(b"plain text", error="not a supported image format")
+        >>> failed.prediction is None, failed.error
+        (True, 'not a supported image format')
     """
 
     source: ImageSource

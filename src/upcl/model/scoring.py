@@ -23,6 +23,12 @@ class Scores(NamedTuple):
             removed classes.
         confidence: calibrated probabilities (N x C) by the model's reading, in double precision.
         familiarity: the largest cosine to a class mean (N).
+
+    Example:
+        >>> head, cosines = torch.tensor([[2.0, 0.0, -torch.inf]]), torch.tensor([[0.9, 0.1, -torch.inf]])
+        >>> scores = Scores(head, cosines, confidence(head, temperature=1.0), cosines.max(1).values)
+        >>> scores.confidence  # the third class was removed
+        tensor([[0.8808, 0.1192, 0.0000]], dtype=torch.float64)
     """
 
     head: Tensor

@@ -32,6 +32,11 @@ class CostEstimate:
     Args:
         seconds: time on this machine, with all its cores.
         disk: bytes on disk.
+
+    Example:
+        >>> estimate = CostEstimate(seconds=90.0, disk=2_500_000)
+        >>> f"{estimate.seconds / 60:.1f} min, {estimate.disk / 1e6:.1f} MB"
+        '1.5 min, 2.5 MB'
     """
 
     seconds: float

@@ -30,6 +30,10 @@ class ExecutorOptions:
         jobs: number of runs at a time.
         device: where to train.
         data_root: folder that holds data sets.
+
+    Example:
+        >>> ExecutorOptions(Path("runs"), jobs=2).device
+        'auto'
     """
 
     out: Path

@@ -29,6 +29,10 @@ class Job:
     Args:
         name: what distinguishes it from the other runs.
         request: what to run.
+
+    Example:
+        >>> Job("icarl-seed0", Request(method="icarl", seed=0)).request.method_name
+        'icarl'
     """
 
     name: str
@@ -43,6 +47,11 @@ class Grid:
         title: what the grid is called.
         about: what to expect.
         jobs: the runs.
+
+    Example:
+        >>> grid = make_grid({"title": "two seeds", "vary": {"seed": [0, 1]}}, "example")
+        >>> grid.title, [job.name for job in grid.jobs]
+        ('two seeds', ['seed0', 'seed1'])
     """
 
     title: str
@@ -130,6 +139,11 @@ class GridRun:
         process: the process that executes it.
         started: when it was started, on the monotonic clock.
         resumed_at: the share that was done when it was started.
+
+    Example:
+        >>> run = GridRun(Job("seed0", Request()), Path("runs/seed0"))
+        >>> run.status, run.share
+        ('waiting', 0.0)
     """
 
     job: Job

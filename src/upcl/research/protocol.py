@@ -27,6 +27,10 @@ class ProtocolChoices:
         select: rule that selects the epoch a task ends with.
         sharing: how a memory budget is divided among classes.
         official: whether methods use their `official_options`.
+
+    Example:
+        >>> PROTOCOLS["paper"].select, PROTOCOLS["honest"].select
+        ('test', 'last')
     """
 
     select: Select

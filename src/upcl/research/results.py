@@ -75,6 +75,11 @@ class TaskResult:
         exemplars: number of exemplars kept.
         seconds: training time.
         peak_memory_mb: peak memory in MiB.
+
+    Example:
+        >>> result = TaskResult({"head": None, "nme": None}, 1.0, None, exemplars=20, seconds=2.5, peak_memory_mb=None)
+        >>> TaskResult.from_json(result.to_json()) == result
+        True
     """
 
     readings: dict[ReadingName, ReadingFigures | None]

@@ -57,6 +57,11 @@ class RunProgress:
         losses: mean of each loss term over the epoch.
         accuracy: accuracy of the head, after a task.
         nme: accuracy of the nearest mean of exemplars, after a task.
+
+    Example:
+        >>> progress = RunProgress(task=0, num_tasks=5, stage="train", epoch=9, epochs=30, losses={"ce": 0.5})
+        >>> progress.accuracy is None  # until the task is done
+        True
     """
 
     task: int
@@ -173,7 +178,24 @@ def make_protocol(config: RunConfig, dataset: Dataset) -> Protocol:
 
 
 class Run:
-    """One run, prepared before its folder is touched: a run that cannot work leaves nothing behind."""
+    """One run, prepared before its folder is touched: a run that cannot work leaves nothing behind.
+
+    Args:
+        config: the resolved configuration.
+        dataset: the data set.
+        method: the class of the method.
+        device: where to train.
+        on_progress: called after every epoch and every task.
+        compiled: compile the backbone.
+        profiler: traces a few steps.
+
+    Example:
+        >>> request = Request(method="icarl", data="digits", memory="5")
+        >>> dataset = request.load_dataset()
+        >>> config = resolve(request, dataset, request.method_class)
+        >>> Run(config, dataset, request.method_class, torch.device("cpu")).notes
+        ['memory holds 5 exemplars for 10 classes: some have none']
+    """
 
     folder: RunFolder
     trainer: TaskTrainer

@@ -30,6 +30,15 @@ class Tracker(ABC):
 
     Args:
         out: the run's folder; all runs next to it share one store.
+
+    Example:
+        >>> class Printer(Tracker):
+        ...     def __init__(self, out): ...
+        ...     def log(self, step, values): print(step, values)
+        ...     def finish(self, record): ...
+        ...     def close(self): ...
+        >>> Printer(Path("runs/example")).log(1, {"loss/ce": 0.5})
+        1 {'loss/ce': 0.5}
     """
 
     requires: tuple[str, ...]
@@ -61,7 +70,13 @@ class Tracker(ABC):
 
 
 class TensorBoard(Tracker):
-    """Event files; view them with `tensorboard --logdir FOLDER/tensorboard`."""
+    """Event files; view them with `tensorboard --logdir FOLDER/tensorboard`.
+
+    Example:
+        >>> TensorBoard.requires
+        ('tensorboard',)
+        >>> TensorBoard(Path("runs/example")).log(1, {"loss/ce": 0.5})  # doctest: +SKIP
+    """
 
     requires = ("tensorboard",)
 
@@ -82,7 +97,13 @@ class TensorBoard(Tracker):
 
 
 class MLflow(Tracker):
-    """A SQLite store; view it with `mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db`."""
+    """A SQLite store; view it with `mlflow ui --backend-store-uri sqlite:///FOLDER/mlflow.db`.
+
+    Example:
+        >>> MLflow.requires
+        ('mlflow', 'sqlalchemy', 'alembic')
+        >>> MLflow(Path("runs/example")).log(1, {"loss/ce": 0.5})  # doctest: +SKIP
+    """
 
     requires = ("mlflow", "sqlalchemy", "alembic")
 
@@ -119,7 +140,13 @@ class MLflow(Tracker):
 
 
 class WandB(Tracker):
-    """An offline run; upload it with `wandb sync FOLDER/wandb/offline-run-...` if you want to."""
+    """An offline run; upload it with `wandb sync FOLDER/wandb/offline-run-...` if you want to.
+
+    Example:
+        >>> WandB.requires
+        ('wandb',)
+        >>> WandB(Path("runs/example")).log(1, {"loss/ce": 0.5})  # doctest: +SKIP
+    """
 
     requires = ("wandb",)
 
@@ -167,6 +194,11 @@ class Tracking:
     Args:
         names: names of trackers.
         out: the run's folder.
+
+    Example:
+        >>> tracked = Tracking(["tensorboard"], Path("runs/example"))
+        >>> tracked.trackers  # none before the first epoch
+        {}
     """
 
     def __init__(self, names: Sequence[str], out: Path) -> None:

@@ -26,6 +26,11 @@ class ResumeCheck:
         kills: how often the run was killed.
         weights_sha256: digest of the final weights.
         differences: what differs from the uninterrupted run; empty if nothing does.
+
+    Example:
+        >>> check = ResumeCheck(kills=3, weights_sha256="9f86d081", differences=[])
+        >>> "differs" if check.differences else "identical"
+        'identical'
     """
 
     kills: int

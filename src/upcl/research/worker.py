@@ -27,6 +27,11 @@ class WorkerJob:
         device: where to train.
         data_root: folder that holds data sets.
         save_seconds: time between checkpoints within a task.
+
+    Example:
+        >>> job = WorkerJob(Request(method="icarl", data="digits"), Path("runs/example"))
+        >>> pickle.loads(pickle.dumps(job)) == job  # as it is sent to the process
+        True
     """
 
     request: Request

@@ -30,6 +30,11 @@ class EpochResult:
         lr: learning rate of the last step.
         losses: mean of each loss term over the epoch.
         state: returns everything that `fit` needs to continue from here.
+
+    Example:
+        >>> result = EpochResult(epoch=0, epochs=2, lr=0.1, losses={"ce": 1.5, "kd": 0.5}, state=dict)
+        >>> sum(result.losses.values())
+        2.0
     """
 
     epoch: int

@@ -27,6 +27,11 @@ class Reading:
     Args:
         confusion: entry (i, j) counts the images of class i that were predicted as class j.
         top5: entry i counts the images of class i whose class is among the five highest scores.
+
+    Example:
+        >>> reading = Reading(confusion=torch.tensor([[3, 1], [0, 4]]), top5=torch.tensor([4, 4]))
+        >>> reading.confusion.diagonal().tolist()  # correct predictions of each class
+        [3, 4]
     """
 
     confusion: Tensor

@@ -32,7 +32,14 @@ Position = tuple[int, int, int]
 
 
 class Identity(Protocol):
-    """What distinguishes one run, or one update of a model, from another."""
+    """What distinguishes one run, or one update of a model, from another.
+
+    Example:
+        >>> from upcl.model.plan import UpdateIdentity
+        >>> identity: Identity = UpdateIdentity({"model": 0})
+        >>> identity.to_json(), len(identity.digest())
+        ({'model': 0}, 64)
+    """
 
     def to_json(self) -> dict[str, Any]:
         """A JSON value that a later process compares its own with."""

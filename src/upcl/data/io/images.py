@@ -17,11 +17,23 @@ MAX_PIXELS = 100_000_000
 
 
 class BrokenImageError(Exception):
-    """A file cannot be read as an image; the message explains why."""
+    """A file cannot be read as an image; the message explains why.
+
+    Example:
+        >>> read_image(io.BytesIO(b"plain text"))
+        Traceback (most recent call last):
+        upcl.data.io.images.BrokenImageError: not a supported image format
+    """
 
 
 class UnreachableImageError(BrokenImageError):
-    """The operating system refuses to read a file at the moment; the image itself may be intact."""
+    """The operating system refuses to read a file at the moment; the image itself may be intact.
+
+    Example:
+        >>> read_image(Path("does-not-exist.jpg"))
+        Traceback (most recent call last):
+        upcl.data.io.images.UnreachableImageError: No such file or directory
+    """
 
 
 def read_image(

@@ -25,6 +25,13 @@ class RequestLimits:
         app: the application.
         max_bytes: size of the body.
         timeout: seconds for the body to arrive.
+
+    Example:
+        >>> from fastapi import FastAPI
+        >>> from fastapi.testclient import TestClient
+        >>> client = TestClient(RequestLimits(FastAPI(), max_bytes=8))
+        >>> client.post("/", content=b"nine bytes").json()
+        {'detail': 'the request is larger than 8 bytes'}
     """
 
     def __init__(self, app: ASGIApp, max_bytes: int = MAX_BYTES, timeout: float = TIMEOUT) -> None:

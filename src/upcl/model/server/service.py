@@ -20,7 +20,17 @@ NUM_NEAREST = 3
 
 
 class Upload(NamedTuple):
-    """An uploaded file: its name and its content."""
+    """An uploaded file: its name and its content.
+
+    Attributes:
+        name: the file name that the client sent.
+        content: the bytes of the file.
+
+    Example:
+        >>> upload = Upload("cat.png", b"PNG")
+        >>> upload.name, len(upload.content)
+        ('cat.png', 3)
+    """
 
     name: str
     content: bytes

@@ -42,19 +42,19 @@ MIN_SPEEDUP: dict[tuple[str, str, int], float | None] = {  # method, backbone, i
 
 
 class CheckpointTimer:
-    """Decides when a checkpoint is due, as in a run: every thirty seconds, and here also at the start."""
+    """Decides when a checkpoint is due, as in a run: every thirty seconds, and here also at the start.
+
+    Example:
+        >>> timer = CheckpointTimer()
+        >>> timer.is_due(), timer.is_due()
+        (True, False)
+    """
 
     def __init__(self) -> None:
         self.last = -math.inf
 
     def is_due(self) -> bool:
-        """Whether a checkpoint is due; if so, the next one is due thirty seconds later.
-
-        Example:
-            >>> timer = CheckpointTimer()
-            >>> timer.is_due(), timer.is_due()
-            (True, False)
-        """
+        """Whether a checkpoint is due; if so, the next one is due thirty seconds later."""
         now = time.monotonic()
         due = now - self.last >= SAVE_SECONDS
         self.last = now if due else self.last
