@@ -46,6 +46,10 @@ def check_method(method: MethodClass) -> None:
 
     Raises:
         AssertionError: by the first check that fails, with what is wrong.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> check_method(METHODS["icarl"])  # doctest: +SKIP
     """
     for check in CHECKS.values():
         with preserve_rng_state():

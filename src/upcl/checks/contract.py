@@ -27,6 +27,11 @@ def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> stages_are_trainable(METHODS["finetune"], few_digits(2))
     """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
@@ -54,6 +59,11 @@ def only_the_stage_changes(method: MethodClass, data: Dataset) -> None:
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> only_the_stage_changes(METHODS["finetune"], few_digits(2))
     """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
@@ -80,6 +90,11 @@ def scores_have_a_column_per_class(method: MethodClass, data: Dataset) -> None:
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> scores_have_a_column_per_class(METHODS["finetune"], few_digits(2))
     """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
@@ -101,6 +116,11 @@ def first_task_has_no_teacher(method: MethodClass, data: Dataset) -> None:
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> first_task_has_no_teacher(METHODS["icarl"], few_digits(2))
     """
     harness = MethodHarness(method, data)
     harness.learn(harness.tasks[0])
@@ -113,6 +133,11 @@ def memory_stays_within_budget(method: MethodClass, data: Dataset) -> None:
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> memory_stays_within_budget(METHODS["icarl"], few_digits(2))
     """
     harness = MethodHarness(method, data)
     for task in harness.tasks:
@@ -132,6 +157,11 @@ def extra_images_are_learned_or_refused(method: MethodClass, data: Dataset) -> N
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> extra_images_are_learned_or_refused(METHODS["finetune"], few_digits(2))  # it has no memory and refuses
     """
     harness = MethodHarness(method, data)
     first, second, third = harness.tasks
@@ -169,6 +199,11 @@ def same_seed_same_weights(method: MethodClass, data: Dataset) -> None:
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> same_seed_same_weights(METHODS["finetune"], few_digits(2))  # doctest: +SKIP
     """
     short = {**QUICK, "epochs": 1}
     first, second = (run(Request(method=method, data=data, **short)) for _ in range(2))
@@ -192,6 +227,11 @@ def resume_is_exact(method: MethodClass, data: Dataset) -> None:
     Args:
         method: the class of the method.
         data: a small data set.
+
+    Example:
+        >>> from upcl.checks import few_digits
+        >>> from upcl.methods import METHODS
+        >>> resume_is_exact(METHODS["finetune"], few_digits(2))  # doctest: +SKIP
     """
     request = Request(method=method, data=data, **QUICK)
     reference = run(request)

@@ -27,6 +27,10 @@ def one_class_per_task(method: MethodClass) -> None:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> one_class_per_task(METHODS["finetune"])
     """
     _run("synthetic:classes=4,train=8,test=4", method, tasks=4)
 
@@ -36,6 +40,10 @@ def one_image_in_a_class(method: MethodClass) -> None:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> one_image_in_a_class(METHODS["finetune"])
     """
     dataset = load_dataset("synthetic:classes=4,train=8,test=4")
     rare = dataset.train.labels == 2
@@ -49,6 +57,10 @@ def memory_smaller_than_the_classes(method: MethodClass) -> None:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> memory_smaller_than_the_classes(METHODS["icarl"])
     """
     record = _run(SYNTHETIC, method, memory="4")
     enough = not method.uses_memory or record.exemplars[-1] > 4
@@ -60,6 +72,10 @@ def no_memory(method: MethodClass) -> None:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> no_memory(METHODS["bic"])  # it needs exemplars and is refused
     """
     if not method.needs_exemplars:
         _run(SYNTHETIC, method, memory="0")
@@ -80,6 +96,10 @@ def more_than_100_classes(method: MethodClass) -> None:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> more_than_100_classes(METHODS["finetune"])  # doctest: +SKIP
     """
     _run("synthetic:classes=120,train=3,test=1", method, memory="120")
 
@@ -89,6 +109,10 @@ def uneven_tasks(method: MethodClass) -> None:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> uneven_tasks(METHODS["finetune"])
     """
     _run(SYNTHETIC, method, tasks=(3, 1, 2))
 
@@ -98,6 +122,10 @@ def greyscale(method: MethodClass) -> None:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> greyscale(METHODS["finetune"])
     """
     _run(SYNTHETIC + ",channels=1", method)
 

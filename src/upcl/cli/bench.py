@@ -73,6 +73,12 @@ def bench_table(rows: Sequence[Measurement], repeats: int) -> Table:
     Args:
         rows: the measurements.
         repeats: the number of rounds.
+
+    Example:
+        >>> from upcl.research.bench import Measurement
+        >>> row = Measurement("steps", "a step", "ours 2 s", "bare 1 s", 2.0, 1.9, 2.1, "x", "at most", target=1.25)
+        >>> list(bench_table([row], repeats=3).columns[2].cells)
+        ['2.00x (1.90 to 2.10)']
     """
     import torch
     from rich.table import Table

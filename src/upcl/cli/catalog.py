@@ -108,6 +108,11 @@ def field_lines(cls: type[Any]) -> Iterator[Padding]:
 
     Args:
         cls: a dataclass with `option` fields.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> next(field_lines(METHODS["icarl"])).renderable
+        '[bold]temperature[/bold] = 2.0   (float)'
     """
     from rich.markup import escape
     from rich.padding import Padding
@@ -135,6 +140,11 @@ def recipe_table(method: MethodClass) -> Table:
 
     Args:
         method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> [next(column.cells) for column in recipe_table(METHODS["icarl"]).columns][:3]
+        ['epochs', '200', '170']
     """
     from rich.table import Table
 
@@ -150,7 +160,12 @@ def recipe_table(method: MethodClass) -> Table:
 
 
 def dataset_tables() -> Iterator[Table]:
-    """What each data set is, where it comes from, and its options."""
+    """What each data set is, where it comes from, and its options.
+
+    Example:
+        >>> "digits" in next(dataset_tables()).columns[0].cells
+        True
+    """
     from rich.table import Column, Table
 
     from upcl.data import DATASETS

@@ -20,14 +20,24 @@ RESUME = "Interrupted. Progress is saved; rerun with --resume to continue."
 
 
 def stdout_console() -> Console:
-    """The console for results."""
+    """The console for results.
+
+    Example:
+        >>> stdout_console().print("A_last 81.2")
+        A_last 81.2
+    """
     from rich.console import Console
 
     return Console(highlight=False, emoji=False)
 
 
 def stderr_console() -> Console:
-    """The console for progress and notices."""
+    """The console for progress and notices.
+
+    Example:
+        >>> stderr_console().stderr
+        True
+    """
     from rich.console import Console
 
     return Console(stderr=True, highlight=False, emoji=False)

@@ -85,6 +85,13 @@ def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:
 
     Args:
         report: what was found in the folder.
+
+    Example:
+        >>> from upcl.data.io.scan import FolderReport
+        >>> counts = {"cat": {"train": 8, "test": 2}, "dog": {"train": 4, "test": 2}}
+        >>> report = FolderReport(counts, {"64x64": 16}, 0, 2.0, [], [], [], [], [], [])
+        >>> next(folder_report_lines(report))
+        '2 classes, imbalance ratio 2.0'
     """
     from rich.markup import escape
     from rich.table import Table

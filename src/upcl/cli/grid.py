@@ -74,6 +74,12 @@ def execute(runs: Sequence[GridRun], options: ExecutorOptions) -> None:
     Args:
         runs: the runs of a grid.
         options: where and how to execute them.
+
+    Example:
+        >>> from upcl.research.executor import ExecutorOptions
+        >>> from upcl.research.grid import prepare, read_grid
+        >>> runs = prepare(read_grid(Path("mine.yaml")), Path("runs"), None)  # doctest: +SKIP
+        >>> execute(runs, ExecutorOptions(Path("runs"), jobs=2))  # doctest: +SKIP
     """
     from upcl.research.executor import run_grid
 
@@ -87,6 +93,12 @@ def show_estimates(runs: Sequence[GridRun], options: ExecutorOptions) -> None:
     Args:
         runs: the runs of a grid.
         options: where and how they would be executed.
+
+    Example:
+        >>> from upcl.research.executor import ExecutorOptions
+        >>> from upcl.research.grid import prepare, read_grid
+        >>> runs = prepare(read_grid(Path("mine.yaml")), Path("runs"), None)  # doctest: +SKIP
+        >>> show_estimates(runs, ExecutorOptions(Path("runs")))  # doctest: +SKIP
     """
     from upcl.research.estimate import estimates
     from upcl.training.environment import select_device
@@ -103,6 +115,13 @@ def report_failures(runs: Sequence[GridRun]) -> bool:
 
     Returns:
         Whether any run failed.
+
+    Example:
+        >>> from upcl.research.config import Request
+        >>> from upcl.research.grid import GridRun, Job
+        >>> failed = GridRun(Job("seed0", Request()), Path("runs/seed0"), status="failed", error="out of memory")
+        >>> report_failures([failed])  # prints "error: seed0: out of memory" on standard error
+        True
     """
     failed: dict[str, list[str]] = {}
     for run in runs:
@@ -121,6 +140,12 @@ def grid_table(runs: Sequence[GridRun], jobs: int, max_rows: int | None = None) 
         runs: the runs of a grid.
         jobs: number of parallel runs, for the time left.
         max_rows: if there are more runs, only the most urgent are listed.
+
+    Example:
+        >>> from upcl.research.grid import make_grid, prepare
+        >>> runs = prepare(make_grid({"vary": {"seed": [0, 1]}}, "example"), Path("runs"), None)
+        >>> grid_table(runs, jobs=1).title
+        '2 runs: 2 waiting'
     """
     from rich.markup import escape
     from rich.table import Table
@@ -154,6 +179,15 @@ def live_table(console: Console, jobs: int) -> Iterator[Callable[[Sequence[GridR
 
     Yields:
         A callback for the changed runs.
+
+    Example:
+        >>> from upcl.research.config import Request
+        >>> from upcl.research.grid import GridRun, Job
+        >>> run = GridRun(Job("seed0", Request()), Path("runs/seed0"), status="done")
+        >>> with live_table(stdout_console(), jobs=1) as on_change:
+        ...     on_change([run])
+        seed0: done
+        ...
     """
     from rich.live import Live
 
@@ -183,6 +217,13 @@ def estimate_table(runs: Sequence[GridRun], estimates: Sequence[CostEstimate | N
         runs: the runs of a grid.
         estimates: the cost of each; None for a run that is not waiting.
         jobs: number of parallel runs.
+
+    Example:
+        >>> from upcl.research.estimate import CostEstimate
+        >>> from upcl.research.grid import make_grid, prepare
+        >>> runs = prepare(make_grid({"vary": {"seed": [0, 1]}}, "example"), Path("runs"), None)
+        >>> estimate_table(runs, [CostEstimate(seconds=90.0, disk=2_000_000)] * 2, jobs=1).title
+        '2 runs left: about 0:03:00, 4 MB'
     """
     from rich.markup import escape
     from rich.table import Table

@@ -114,6 +114,14 @@ def update_summary(bundle: Bundle) -> Iterator[str]:
 
     Args:
         bundle: the model.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> from upcl.model.bundle import Bundle, HistoryEntry, ModelSpec, ModelState
+        >>> spec = ModelSpec("upcl", {}, "small", channels=1, size=8, mean=(0.5,), std=(0.2,), memory="20/class")
+        >>> state = ModelState({}, growth=(2,), classes=("cat", "dog"), exemplars=NO_SAMPLES, held_out=NO_SAMPLES)
+        >>> list(update_summary(Bundle(spec, (HistoryEntry("2026-01-01", extra={"dog": 7}),), {0: state})))[0]
+        '7 more images of dog, a class known before'
     """
     entry, state = bundle.history[-1], bundle.state
     for name, num in entry.extra.items():
@@ -133,6 +141,13 @@ def accuracy_table(bundle: Bundle) -> Table:
 
     Args:
         bundle: the model.
+
+    Example:
+        >>> from upcl.model.bundle import Bundle, HistoryEntry, ModelSpec
+        >>> spec = ModelSpec("upcl", {}, "small", channels=1, size=8, mean=(0.5,), std=(0.2,), memory="20/class")
+        >>> step = HistoryEntry("2026-01-01", added=("cat", "dog"), by_class={"cat": 100.0, "dog": 50.0})
+        >>> list(accuracy_table(Bundle(spec, (step,), {})).columns[1].cells)
+        ['100 %', '50 %']
     """
     from rich.markup import escape
     from rich.table import Table

@@ -104,6 +104,13 @@ def history_table(bundle: Bundle) -> Table:
 
     Args:
         bundle: the model.
+
+    Example:
+        >>> from upcl.model.bundle import Bundle, HistoryEntry, ModelSpec
+        >>> spec = ModelSpec("upcl", {}, "small", channels=1, size=8, mean=(0.5,), std=(0.2,), memory="20/class")
+        >>> step = HistoryEntry("2026-01-01", added=("cat", "dog"), images=40)
+        >>> list(history_table(Bundle(spec, (step,), {})).columns[2].cells)
+        ['new: cat, dog']
     """
     from rich.markup import escape
     from rich.table import Table
@@ -140,6 +147,11 @@ def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
     Args:
         bundle: the model.
         path: its file.
+
+    Example:
+        >>> from upcl import Learner
+        >>> for part in model_tables(Learner("birds.upcl").require_bundle(), Path("birds.upcl")):  # doctest: +SKIP
+        ...     stdout_console().print(part)
     """
     from rich.markup import escape
     from rich.table import Table
@@ -161,6 +173,14 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
 
     Args:
         bundle: the model.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> from upcl.model.bundle import Bundle, ModelSpec, ModelState
+        >>> spec = ModelSpec("upcl", {}, "small", channels=1, size=8, mean=(0.5,), std=(0.2,), memory="20/class")
+        >>> state = ModelState({}, growth=(2,), classes=("cat", "dog"), exemplars=NO_SAMPLES, held_out=NO_SAMPLES)
+        >>> describe_model(Bundle(spec, (), {0: state}))["images"]
+        '8 x 8, grey; mean 0.5, std 0.2'
     """
     from upcl.methods.registry import find_method, method_options
     from upcl.model.file import FORMAT, VERSION

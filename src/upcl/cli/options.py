@@ -138,6 +138,13 @@ def with_options(options: Sequence[Decorator]) -> Decorator:
 
     Args:
         options: the options, in the order of the help.
+
+    Example:
+        >>> @click.command()
+        ... @with_options([click.option("--seed"), click.option("--memory")])
+        ... def train(seed, memory): ...
+        >>> [option.name for option in train.params]
+        ['seed', 'memory']
     """
 
     def add_all(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -27,6 +27,11 @@ def bars(console: Console) -> Iterator[Progress]:
 
     Args:
         console: the console to draw on; nothing is drawn if it is not a terminal.
+
+    Example:
+        >>> with bars(stderr_console()) as outer, bars(stderr_console()) as inner:
+        ...     inner is outer
+        True
     """
     from rich.progress import (
         BarColumn,
@@ -66,6 +71,10 @@ def show_progress(description: str, total: int | None, completed: int, unit: Pro
         total: the amount of work, if known.
         completed: how much of it was done before.
         unit: what is counted.
+
+    Example:
+        >>> with show_progress("decoding", total=3, completed=0, unit="items") as advance:
+        ...     advance(1)
     """
     with bars(stderr_console()) as progress:
         row = progress.add_task(description, total=total, completed=completed, detail="")
@@ -97,6 +106,14 @@ def epoch_progress(console: Console, label: str) -> Iterator[Callable[[EpochResu
 
     Yields:
         A callback for the end of every epoch.
+
+    Example:
+        >>> from upcl.cli.console import stdout_console
+        >>> from upcl.training.engine import EpochResult
+        >>> with epoch_progress(stdout_console(), "learning birds") as on_epoch:
+        ...     for epoch in range(10):
+        ...         on_epoch(EpochResult(epoch, epochs=30, lr=0.1, losses={"ce": 1.5}, state=dict))
+        learning birds: epoch 10 of 30
     """
     with bars(console) as progress:
         row = progress.add_task(label, total=None, detail="")
@@ -125,6 +142,13 @@ def run_progress(console: Console, label: str) -> Iterator[ProgressCallback]:
 
     Yields:
         A callback for `upcl.run(..., on_progress=...)`.
+
+    Example:
+        >>> from upcl.cli.console import stdout_console
+        >>> from upcl.research.run import RunProgress
+        >>> with run_progress(stdout_console(), "icarl") as on_progress:
+        ...     on_progress(RunProgress(0, 5, "done", 0, 1, {}, accuracy=98.0))
+        icarl: task 1 of 5, accuracy 98.0 %
     """
     with bars(console) as progress:
         row = progress.add_task(label, total=None, detail="")

@@ -163,6 +163,12 @@ def audit_table(findings: Sequence[Finding]) -> Table:
 
     Args:
         findings: the findings of the audit.
+
+    Example:
+        >>> from upcl.research.paper.published import Finding
+        >>> findings = [Finding("protocol", place, "one seed", (place,)) for place in ("main", "memory")]
+        >>> audit_table(findings).title
+        '2 findings in the published tables: protocol 2'
     """
     from rich.table import Table
 
@@ -179,6 +185,13 @@ def result_tables(results: ResultTable, width: int) -> Iterator[Table | str]:
     Args:
         results: the table.
         width: characters per line.
+
+    Example:
+        >>> from upcl.research.report.tables import Cell
+        >>> from upcl.research.report.tables import Table as ResultTable
+        >>> results = ResultTable("Digits", ("method", "A_last"), ((Cell("UPCL"), Cell("56.1")),), notes=("one seed",))
+        >>> list(result_tables(results, width=80))[1:]
+        ['one seed']
     """
     from rich.markup import escape
     from rich.table import Table

@@ -33,7 +33,12 @@ class NoticeHandler(logging.Handler):
 
 @contextmanager
 def terminal_session() -> Iterator[None]:
-    """Show progress bars and notices of the library while a command runs."""
+    """Show progress bars and notices of the library while a command runs.
+
+    Example:
+        >>> with terminal_session():
+        ...     logger.warning("%d files skipped", 3)  # prints "note: 3 files skipped" on standard error
+    """
     handler = NoticeHandler(logging.WARNING)
     logger.addHandler(handler)
     try:

@@ -211,6 +211,11 @@ def both_readings(figure: ByReading[float] | ByReading[float | None]) -> list[st
 
     Args:
         figure: a figure of a record.
+
+    Example:
+        >>> from upcl.research.record import ByReading
+        >>> both_readings(ByReading[float](head=81.25, nme=None))
+        ['81.2', '-']
     """
     return [format_number(figure.head), format_number(figure.nme)]
 
@@ -221,6 +226,12 @@ def summary_table(records: Sequence[Record], title: str) -> Table:
     Args:
         records: the records of the runs.
         title: the title of the table.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=4,test=4", tasks=2, epochs=1))
+        >>> list(summary_table([record], "one run").columns[0].cells)
+        ['Finetune']
     """
     from rich.table import Table
 
@@ -245,6 +256,12 @@ def task_table(record: Record) -> Table:
 
     Args:
         record: the record of the run.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=4,test=4", tasks=2, epochs=1))
+        >>> list(task_table(record).columns[1].cells)  # classes of each task
+        ['1', '1']
     """
     from rich.table import Table
 
@@ -279,6 +296,13 @@ def profile_tables(traces: Sequence[Trace]) -> Iterator[Table]:
 
     Args:
         traces: the traced tasks.
+
+    Example:
+        >>> from upcl.training.profiler import Trace
+        >>> parts = {"batch": 1.0, "losses": 4.0, "backward": 3.0, "update": 2.0}
+        >>> (table,) = profile_tables([Trace(0, 10, Path("profile-task-0.json"), parts, operations={})])
+        >>> list(table.columns[2].cells)
+        ['10%', '40%', '30%', '20%']
     """
     from rich.markup import escape
     from rich.table import Table
