@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from upcl.core.errors import UserError
-from upcl.nets import make_backbone
+from upcl.nets import Backbone, make_backbone
 from upcl.nets.pretrained import PRETRAINED, infer_backbone, load_pretrained, read_weights
 
 STAGES = {"resnet18-7x7": (2, 2, 2, 2), "resnet34-7x7": (3, 4, 6, 3), "resnet50-7x7": (3, 4, 6, 3)}
@@ -48,6 +48,7 @@ def test_weights_are_loaded_whatever_their_file(name: str, style: str, tmp_path:
     read = read_weights(path)
     assert infer_backbone(read, path) == name
     backbone = make_backbone(name)
+    assert isinstance(backbone, Backbone)
     load_pretrained(backbone, name, read, path)
     own = backbone.state_dict()
     assert torch.equal(own["stem.0.0.weight"], weights["conv1.weight"])

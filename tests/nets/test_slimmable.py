@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from upcl.core.errors import UserError
-from upcl.nets import BACKBONES, SlimmableBackbone
+from upcl.nets import SlimmableBackbone
+from upcl.nets.registry import RESNETS
 from upcl.nets.slimmable import Roll
 
 
@@ -23,7 +24,7 @@ def test_effective_channels_are_rolled_stored_channels(scroll: int) -> None:
 
 def test_batch_norms_roll_with_their_channels() -> None:
     torch.manual_seed(0)
-    backbone = SlimmableBackbone(BACKBONES["small"], 3, 4).eval()
+    backbone = SlimmableBackbone(RESNETS["small"], 3, 4).eval()
     for name, value in backbone.named_parameters():
         if "norms" in name:
             nn.init.uniform_(value, 0.5, 1.5)
@@ -41,7 +42,7 @@ def test_batch_norms_roll_with_their_channels() -> None:
 
 def test_scrolled_weights_are_contiguous_in_every_width() -> None:
     """oneDNN's backward of a convolution wrote past its memory for weights that are views, from 48 pixels on."""
-    backbone = SlimmableBackbone(BACKBONES["small"], 3, 4)
+    backbone = SlimmableBackbone(RESNETS["small"], 3, 4)
     backbone.roll.scroll = 1
     for width in (1, 2, 3, 4):
         backbone.at_width(torch.randn(2, 3, 64, 64), width).square().sum().backward()
@@ -53,18 +54,18 @@ def test_scrolled_weights_are_contiguous_in_every_width() -> None:
 
 
 def test_the_scroll_is_saved_with_the_weights() -> None:
-    backbone, other = (SlimmableBackbone(BACKBONES["small"], 3, 4) for _ in range(2))
+    backbone, other = (SlimmableBackbone(RESNETS["small"], 3, 4) for _ in range(2))
     backbone.roll.scroll = 3
     other.load_state_dict(backbone.state_dict())
     assert other.roll.scroll == 3
 
 
 def test_the_full_width_is_restored_after_a_narrow_pass() -> None:
-    backbone = SlimmableBackbone(BACKBONES["small"], 3, 4)
+    backbone = SlimmableBackbone(RESNETS["small"], 3, 4)
     backbone.at_width(torch.randn(2, 3, 8, 8), 1)
     assert backbone.roll.width == 4
 
 
 def test_groups_must_divide_the_widths() -> None:
     with pytest.raises(UserError, match=r"5 sub-networks must divide the widths \(32, 64, 128\)"):
-        SlimmableBackbone(BACKBONES["small"], 3, 5)
+        SlimmableBackbone(RESNETS["small"], 3, 5)

@@ -8,12 +8,13 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
+from upcl.core.errors import UserError
 from upcl.core.losses import distillation
 from upcl.core.options import Natural, NonNegative, Positive, option
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Task
 from upcl.nets import LinearHead, Network, SlimmableBackbone
-from upcl.nets.backbones import BACKBONES
+from upcl.nets.registry import RESNETS
 
 from .base import Method
 
@@ -55,7 +56,12 @@ class ScrollNet(Method[LinearHead]):
     temperature: Positive = option(2.0, "temperature of the distillation", "official code")
 
     def make_net(self) -> Network[LinearHead]:
-        config = BACKBONES[self.setting.backbone]
+        config = RESNETS.get(self.setting.backbone)
+        if config is None:
+            raise UserError(
+                f"ScrollNet splits residual stages, which backbone '{self.setting.backbone}' does not have: use "
+                "medium, resnet32 or resnet18"
+            )
         backbone = SlimmableBackbone(config, self.setting.channels, self.num_subnets)
         return Network(backbone, LinearHead(backbone.dim))
 

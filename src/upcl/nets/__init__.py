@@ -1,9 +1,10 @@
 """Backbones, growing classifier heads, the network that combines them, and frozen copies as teachers."""
 
-from .backbones import BACKBONES, Backbone, FeatureExtractor, make_backbone
+from .backbones import Backbone, FeatureExtractor
 from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead
 from .network import Execution, Network, Precision, frozen_copy
 from .prototype_head import PrototypeHead
+from .registry import BACKBONES, make_backbone
 from .slimmable import SlimmableBackbone
 
 __all__ = [

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 
-from .backbones import BACKBONES, BackboneConfig, FeatureExtractor
+from .backbones import BackboneConfig, FeatureExtractor
+from .registry import RESNETS
 
 PRETRAINED = ("resnet18-7x7", "resnet34-7x7", "resnet50-7x7")
 _PREFIXES = ("module.", "model.", "backbone.", "encoder.", "state_dict.")
@@ -66,7 +67,7 @@ def infer_backbone(weights: Mapping[str, Tensor], path: Path) -> str:
         path: where they come from, for messages.
 
     Returns:
-        A key of `BACKBONES`.
+        A key of `RESNETS`.
 
     Raises:
         UserError: If they are not those of a ResNet-18, 34 or 50.
@@ -80,7 +81,7 @@ def infer_backbone(weights: Mapping[str, Tensor], path: Path) -> str:
     blocks = [len({n.split(".")[1] for n in names if n.startswith(f"layer{i}.")}) for i in range(1, 5)]
     bottleneck = any(".conv3." in name for name in names)
     for name in PRETRAINED:
-        config = BACKBONES[name]
+        config = RESNETS[name]
         if config.blocks_per_stage() == blocks and config.bottleneck == bottleneck:
             return name
     raise UserError(
@@ -124,7 +125,7 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
 
     Args:
         backbone: the backbone to fill.
-        name: its key in `BACKBONES`.
+        name: its key in `RESNETS`.
         weights: tensors under the names that torchvision and timm use; a classifier among them is ignored.
         path: where they come from, for messages.
 
@@ -145,7 +146,7 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
     given = {
         ours: weights[theirs]
         for plain, theirs in _plain_names(weights).items()
-        if (ours := _our_name(plain, BACKBONES[name])) is not None
+        if (ours := _our_name(plain, RESNETS[name])) is not None
     }
     problems = {
         "missing": sorted(own.keys() - given.keys()),

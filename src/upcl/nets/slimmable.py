@@ -172,8 +172,8 @@ class SlimmableBackbone(FeatureExtractor):
         UserError: If the groups do not divide the widths.
 
     Example:
-        >>> from upcl.nets import BACKBONES
-        >>> backbone = SlimmableBackbone(BACKBONES["small"], channels=3, num_groups=4)
+        >>> from upcl.nets.registry import RESNETS
+        >>> backbone = SlimmableBackbone(RESNETS["small"], channels=3, num_groups=4)
         >>> features = backbone.at_width(torch.rand(2, 3, 8, 8), width=1)
         >>> features.shape, bool((features[:, 32:] == 0).all())
         (torch.Size([2, 128]), True)
