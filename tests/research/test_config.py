@@ -9,7 +9,7 @@ from upcl.core.errors import UserError
 from upcl.core.identity import differences
 from upcl.data import load_dataset
 from upcl.methods.registry import find_method
-from upcl.research.config import Request, RunConfig, parse_sizes, read_yaml, resolve
+from upcl.research.config import Request, RunConfig, resolve
 
 
 def config(**values: Any) -> RunConfig:
@@ -94,27 +94,8 @@ def test_all_wrong_values_are_reported_at_once() -> None:
         config(options={"tau": -1, "ema": 3})
 
 
-def test_yaml_must_hold_keys(tmp_path: Path) -> None:
-    path = tmp_path / "c.yaml"
-    for content, message in (("- a", "must hold keys"), ("a: [", "is not YAML"), ("", "must hold keys")):
-        path.write_text(content)
-        with pytest.raises(UserError, match=message):
-            read_yaml(path)
-    with pytest.raises(UserError, match="cannot read"):
-        read_yaml(tmp_path / "none.yaml")
-    path.write_text("method: upcl\ntasks: [4, 6]\noptions: {tau: 0.1}\n")
-    assert config(**read_yaml(path)).task_sizes == (4, 6)
-
-
 def test_differences_name_the_path() -> None:
     assert differences({"a": {"b": 1}, "c": 2}, {"a": {"b": 3}, "c": 2}) == ["a.b: stored 1, requested 3"]
-
-
-def test_task_sizes_are_a_number_or_a_list() -> None:
-    assert parse_sizes("5") == 5
-    assert parse_sizes("4,3,3") == [4, 3, 3]
-    with pytest.raises(UserError, match="use a number"):
-        parse_sizes("five")
 
 
 def test_methods_outside_of_the_package_are_found() -> None:

@@ -10,7 +10,7 @@ import torch
 from upcl.core.errors import UserError
 from upcl.core.types import Samples, Task
 from upcl.data import load_dataset
-from upcl.research.config import read_order
+from upcl.research.parsing import read_order
 from upcl.research.protocol import LongTail, Protocol, class_order, parse_order, split_classes, subsample
 
 

@@ -100,8 +100,8 @@ RUN_OPTIONS = (
     click.option(
         "--precision",
         metavar="TYPE",
-        **_default("float32"),
-        help="Backbone precision: float32, or bfloat16 on accelerators.",
+        **_default("auto for --recipe quick, else float32"),
+        help="Backbone precision: float32, bfloat16, or auto (the faster one, measured once).",
     ),
     click.option(
         "--longtail",
@@ -195,7 +195,8 @@ def build_request(
         >>> build_request("icarl", ["temperature=3"], None, {"tasks": "4,3,3", "seed": None}).tasks
         (4, 3, 3)
     """
-    from upcl.research.config import Request, parse_sizes, read_order, read_yaml
+    from upcl.research.config import Request
+    from upcl.research.parsing import parse_sizes, read_order, read_yaml
 
     values: dict[str, Any] = read_yaml(config) if config else {}
     values.update({key: value for key, value in given.items() if value is not None})

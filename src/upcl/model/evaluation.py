@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor
 
 from upcl.methods import Method
-from upcl.training.evaluate import READINGS
 
 from .bundle import ModelSpec, ModelState
 from .calibration import UNCALIBRATED, Calibration, calibrate
@@ -74,7 +73,7 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
     correct = {name: scores.argmax(1) == held_out.labels for name, scores in predictions.scores.items()}
     accuracy = {name: _percent(hits) for name, hits in correct.items()}
     no_exemplars = bool(predictor.scoring.without_mean.all())
-    reading = "head" if no_exemplars else max(READINGS, key=lambda name: accuracy[name] or 0.0)
+    reading = "head" if no_exemplars else max(accuracy, key=lambda name: accuracy[name] or 0.0)
     by_class = {
         name: _percent(correct[reading][held_out.labels == label])
         for label, name in enumerate(state.classes)

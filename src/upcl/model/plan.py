@@ -17,6 +17,8 @@ from upcl.core.errors import UserError
 from upcl.core.identity import json_sha256
 from upcl.core.recipes import Recipes
 from upcl.core.types import Task
+from upcl.nets import Precision
+from upcl.training.precision import choose_precision, stored_precision
 
 from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
 from .intake import Intake, NewImages, sort_images
@@ -35,6 +37,7 @@ class UpdatePlan:
         intake: the new images, sorted.
         max_forgetting: accepted drop of accuracy on known classes, in percentage points; None accepts any.
         device: where training runs.
+        precision: what the backbone computes in.
 
     Example:
         >>> pixels = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
@@ -51,6 +54,7 @@ class UpdatePlan:
     intake: Intake
     max_forgetting: float | None
     device: torch.device
+    precision: Precision = "float32"
 
     @property
     def before(self) -> ModelState | None:
@@ -130,7 +134,9 @@ def plan_update(
     recipes = resolve_recipes(options, spec)
     intake = sort_images(images, bundle.state if bundle else None)
     _check_extra_is_accepted(spec, intake)
-    return UpdatePlan(path, bundle, spec, recipes, intake, options.max_forgetting, device)
+    plan = UpdatePlan(path, bundle, spec, recipes, intake, options.max_forgetting, device)
+    precision = stored_precision(plan.work_folder) or choose_precision(device, spec.size)
+    return dataclasses.replace(plan, precision=precision)
 
 
 def _check_extra_is_accepted(spec: ModelSpec, intake: Intake) -> None:
@@ -190,6 +196,7 @@ def identify(plan: UpdatePlan) -> UpdateIdentity:
             "model": len(plan.history),
             "spec": dataclasses.asdict(plan.spec),
             "recipes": dataclasses.asdict(plan.recipes),
+            "precision": plan.precision,
             "images": _sha256(tensor for part in parts for tensor in (part.inputs, part.labels)),
             "before": _sha256(weights[name] for name in sorted(weights)),  # a file may list them in any order
         }

@@ -29,6 +29,7 @@ from upcl.data.defaults import (
 from upcl.data.io.listing import ImageFile
 from upcl.methods import Method, Setting
 from upcl.methods.registry import build_method, find_method, method_options
+from upcl.nets import Execution, Precision
 from upcl.nets.pretrained import infer_backbone, read_weights
 
 from .bundle import Arrays, ModelSpec, ModelState
@@ -246,7 +247,13 @@ def find_package_method(name: str) -> type[Method[Any]]:
     return find_method(name)
 
 
-def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes: Recipes | None = None) -> Method[Any]:
+def make_method(
+    spec: ModelSpec,
+    num_classes: int,
+    device: torch.device,
+    recipes: Recipes | None = None,
+    precision: Precision = "float32",
+) -> Method[Any]:
     """Build the method of a model with a fresh network.
 
     Args:
@@ -254,6 +261,7 @@ def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes
         num_classes: number of labels after the next step.
         device: where the network runs.
         recipes: how it is trained; by default the `quick` recipe.
+        precision: what the backbone computes in.
 
     Example:
         >>> images = torch.zeros(4, 1, 8, 8, dtype=torch.uint8)
@@ -272,6 +280,7 @@ def make_method(spec: ModelSpec, num_classes: int, device: torch.device, recipes
         image_shape=(spec.channels, spec.size, spec.size),
         num_classes=num_classes,
         device=device,
+        execution=Execution(precision),
     )
     return build_method(method_class, method_options(spec.method, method_class, spec.options), setting, spec.seed)
 

@@ -117,7 +117,7 @@ def utc_now() -> str:
 
 def _prepare_method(plan: UpdatePlan) -> Method[Any]:
     """The method as the last step left it, or fresh, perhaps with pretrained weights."""
-    method = make_method(plan.spec, len(plan.intake.classes), plan.device, plan.recipes)
+    method = make_method(plan.spec, len(plan.intake.classes), plan.device, plan.recipes, plan.precision)
     if plan.before:
         restore_state(method, plan.before)
     elif plan.spec.pretrained:

@@ -5,23 +5,24 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-import yaml
+import torch
 from annotated_types import Ge, Lt
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.identity import json_sha256
 from upcl.core.memory import Budget, Selection, Sharing
 from upcl.core.options import Count, Fraction, Natural, check_values, option
-from upcl.core.recipes import RECIPES, Recipes, override_recipes, split_recipe_options
+from upcl.core.recipes import FAST_RECIPES, RECIPES, Recipes, override_recipes, split_recipe_options
 from upcl.data import Dataset, load_dataset
 from upcl.methods.registry import MethodClass, find_method, method_options
 from upcl.nets import BACKBONES, Precision
+from upcl.training.environment import select_device
+from upcl.training.precision import choose_precision
 
 from .protocol import PROTOCOLS, LongTail, Select, parse_order, split_classes
 
@@ -45,7 +46,8 @@ class Request:
         protocol: `honest` or `paper`.
         select: which epoch a task keeps: last, validation or test.
         validation: share of the training data held out to select the epoch.
-        precision: what the backbone computes in.
+        precision: what the backbone computes in: float32, bfloat16 or auto (the faster one on this machine); by default
+            auto for the recipes in `FAST_RECIPES`, else float32.
         longtail: long-tailed stream, such as "exp:0.01" or "step:0.1:ordered".
         options: fields of the method, and `recipe.X`, `first.X`, `later.X` for fields of the recipes.
 
@@ -74,7 +76,9 @@ class Request:
     protocol: str = option("honest", "honest or paper")
     select: Select | None = option(None, "which epoch's model a task keeps: last, validation or test")
     validation: Fraction | None = option(None, "share of the training data held out to select the epoch")
-    precision: Precision = option("float32", "what the backbone computes in: float32, or bfloat16 on accelerators")
+    precision: Precision | Literal["auto"] | None = option(
+        None, "what the backbone computes in: float32, bfloat16, or auto for the faster of them on this machine"
+    )
     longtail: str | None = option(None, "long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered")
     options: dict[str, Any] = field(
         default_factory=dict, metadata={"meaning": "fields of the method, and recipe.X, first.X, later.X", "source": ""}
@@ -196,40 +200,14 @@ class RunConfig:
         return Budget.parse(self.memory, self.sharing)
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a config file.
-
-    Args:
-        path: a YAML file with keys and values.
-
-    Raises:
-        UserError: if it cannot be read or holds something else.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "config.yaml"
-        >>> _ = path.write_text("method: upcl")
-        >>> read_yaml(path)
-        {'method': 'upcl'}
-    """
-    try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from None
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise UserError(f"{path} must hold keys and values, such as 'method: upcl'")
-    return content
-
-
-def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfig:
+def resolve(request: Request, dataset: Dataset, method: MethodClass, device: torch.device | None = None) -> RunConfig:
     """Fill in what the data set, the method and the protocol decide, and check everything before anything runs.
 
     Args:
         request: what to run.
         dataset: the data set, loaded.
         method: the class of the method.
+        device: where the run will compute, for the precision `auto`; by default the best one available.
 
     Raises:
         UserError: if the request cannot be carried out.
@@ -270,9 +248,17 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass) -> RunConfi
         select=select,
         validation=_validation(request.validation, select),
         transform=dataset.transform.to_json(),
-        precision=request.precision,
+        precision=_precision(request, dataset, device),
         longtail=request.longtail,
     )
+
+
+def _precision(request: Request, dataset: Dataset, device: torch.device | None) -> Precision:
+    is_fast = (request.recipe or dataset.recipe) in FAST_RECIPES
+    precision = request.precision or ("auto" if is_fast else "float32")
+    if precision != "auto":
+        return precision
+    return choose_precision(device or select_device("auto"), min(dataset.image_shape[1:]))
 
 
 def _validation(fraction: float | None, select: Select) -> float:
@@ -290,39 +276,3 @@ def _recipes(request: Request, dataset: Dataset, method: MethodClass) -> Recipes
     if name not in RECIPES:
         raise unknown_choice("recipe", name, RECIPES)
     return RECIPES[name] or method.recipes
-
-
-def read_order(text: str) -> list[str]:
-    """Parse a class order.
-
-    Args:
-        text: class names or numbers separated by commas, or a file with one class per line.
-
-    Example:
-        >>> read_order("cat, dog,owl")
-        ['cat', 'dog', 'owl']
-    """
-    path = Path(text).expanduser()
-    is_file = os.path.isfile(path)  # noqa: PTH113 (a list may be longer than a path can be)
-    lines = path.read_text().splitlines() if is_file else text.split(",")
-    return [line.strip() for line in lines if line.strip()]
-
-
-def parse_sizes(text: str) -> int | Sequence[int]:
-    """Parse a number of tasks or the number of classes of each.
-
-    Args:
-        text: "5" or "4,3,3".
-
-    Raises:
-        UserError: if it is neither.
-
-    Example:
-        >>> parse_sizes("5"), parse_sizes("4,3,3")
-        (5, [4, 3, 3])
-    """
-    try:
-        sizes = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"tasks '{text}': use a number (5) or the number of classes of each task (4,3,3)") from None
-    return sizes[0] if len(sizes) == 1 else sizes

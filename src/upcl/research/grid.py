@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import subprocess
@@ -9,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from upcl.core.errors import UpclError, UserError, unknown_choice
 from upcl.core.options import fields_of
 from upcl.data import Dataset, load_dataset
+from upcl.nets import Precision
 
-from .config import Request, RunConfig, read_yaml, resolve
+from .config import Request, RunConfig, resolve
+from .parsing import read_yaml
 from .record import Record, finished_record
 
 KEYS = ("title", "about", "same", "vary")
@@ -195,17 +198,31 @@ def prepare(grid: Grid, out: Path, data_root: Path | None) -> list[GridRun]:
         run = GridRun(job, out / job.name)
         runs.append(run)
         try:
-            run.config = resolve(
-                job.request, cached_dataset(str(job.request.data), data_root), job.request.method_class
-            )
+            run.config = _resolve(job.request, out, data_root)
         except UpclError as error:
             run.status, run.error = "failed", str(error)
             continue
-        run.folder = out / f"{_slug('method', run.config.method)}-seed{run.config.seed}-{run.config.digest()[:8]}"
+        run.job = dataclasses.replace(job, request=dataclasses.replace(job.request, precision=run.config.precision))
+        run.folder = _folder(out, run.config)
         run.record = finished_record(run.folder, run.config)
         if run.record:
             run.status, run.share = "done before", 1.0
     return runs
+
+
+def _folder(out: Path, config: RunConfig) -> Path:
+    return out / f"{_slug('method', config.method)}-seed{config.seed}-{config.digest()[:8]}"
+
+
+def _resolve(request: Request, out: Path, data_root: Path | None) -> RunConfig:
+    """Resolve a request; a run that was begun on another processor keeps the precision it was begun with."""
+    config = resolve(request, cached_dataset(str(request.data), data_root), request.method_class)
+    if request.precision in (None, "auto"):
+        for precision in get_args(Precision):
+            other = dataclasses.replace(config, precision=precision)
+            if _folder(out, other).exists():
+                return other
+    return config
 
 
 def seconds_left(runs: Sequence[GridRun], jobs: int) -> float | None:

@@ -23,15 +23,25 @@ def data_root(given: str | Path | None = None) -> Path:
     return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl") / "data"
 
 
+def cache_root() -> Path:
+    """Folder of what can be computed again: `$UPCL_CACHE`, else a folder in the platform's cache.
+
+    Example:
+        >>> decoded_root().parent == cache_root()
+        True
+    """
+    chosen = os.environ.get("UPCL_CACHE")
+    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl")
+
+
 def decoded_root() -> Path:
-    """Folder that caches decoded images: below `$UPCL_CACHE`, else below the platform's cache.
+    """Folder that caches decoded images, below `cache_root`.
 
     Example:
         >>> decoded_root().name
         'decoded'
     """
-    chosen = os.environ.get("UPCL_CACHE")
-    return (Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl")) / "decoded"
+    return cache_root() / "decoded"
 
 
 def printable_path(path: str | Path) -> str:

@@ -1,0 +1,135 @@
+"""The choice between float32 and bfloat16 by a short measurement, once per processor."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import get_args
+
+import torch
+from torch import nn
+
+from upcl.core.files import write_json
+from upcl.core.seeding import preserve_rng_state
+from upcl.data.io.paths import cache_root
+from upcl.nets import Precision
+
+WIDTH, SIDE, BATCH = 64, 16, 16  # of the measured convolution: about 1 GFLOP per step
+REPEATS = 3
+MIN_GAIN = 1.15  # bfloat16 must be faster by this factor, so that noise does not decide
+HOPELESS = 2.0  # a first step that is slower by this factor ends the measurement
+MIN_SIZE = 16  # pixels: smaller images leave little to compute, and conversions cost more than they save
+
+
+def choose_precision(device: torch.device, size: int) -> Precision:
+    """Choose what backbones compute in on this machine.
+
+    On a CPU, a few training steps of a convolution are measured in both types (well under a second); the decision is
+    cached per processor and version of torch. On an NVIDIA GPU, bfloat16 is chosen if the hardware
+    has it (not tested: no GPU in CI).
+
+    Args:
+        device: where to compute.
+        size: height or width of the images, whichever is smaller.
+
+    Example:
+        >>> choose_precision(torch.device("cpu"), size=8)
+        'float32'
+    """
+    if size < MIN_SIZE:
+        return "float32"
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    if device.type != "cpu":
+        return "float32"
+    path = cache_root() / "precision.json"
+    decisions = _read(path)
+    key = processor()
+    if key not in decisions:
+        decisions[key] = faster_precision()
+        with suppress(OSError):  # what cannot be cached is measured again next time
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_json(path, decisions)
+    return decisions[key]
+
+
+def stored_precision(folder: Path) -> Precision | None:
+    """The precision that a run or an update was begun with, so that another processor continues with the same.
+
+    Args:
+        folder: its folder.
+
+    Returns:
+        The precision; None if the folder holds none.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> write_json(folder / "config.json", {"precision": "bfloat16"})
+        >>> stored_precision(folder)
+        'bfloat16'
+    """
+    try:
+        stored = json.loads((folder / "config.json").read_text())["precision"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return stored if stored in get_args(Precision) else None
+
+
+def processor() -> str:
+    """What a measurement is valid for: the processor and the version of torch.
+
+    Example:
+        >>> processor().endswith(f"torch {torch.__version__}")
+        True
+    """
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    found = {line.split(":")[0].strip(): line.split(":")[-1].strip() for line in lines[:40] if ":" in line}
+    name = found.get("model name") or platform.processor() or platform.machine()
+    numbers = [found.get(key, "") for key in ("vendor_id", "cpu family", "model", "stepping")]
+    return ", ".join([name, *filter(None, numbers), f"torch {torch.__version__}"])
+
+
+def faster_precision() -> Precision:
+    """Measure training steps of a convolution on the CPU in both types, and return the faster one.
+
+    Example:
+        >>> faster_precision() in ("float32", "bfloat16")
+        True
+    """
+    with preserve_rng_state():
+        net = nn.Sequential(nn.Conv2d(WIDTH, WIDTH, 3, padding=1, bias=False), nn.BatchNorm2d(WIDTH), nn.ReLU())
+        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        images = torch.randn(BATCH, WIDTH, SIDE, SIDE).contiguous(memory_format=torch.channels_last)
+
+    def seconds(bfloat16: bool) -> float:
+        start = time.perf_counter()
+        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+            total = net(images).float().sum()
+        torch.autograd.grad(total, list(net.parameters()))
+        return time.perf_counter() - start
+
+    seconds(False), seconds(False)
+    full = min(seconds(False) for _ in range(REPEATS))
+    seconds(True)
+    if seconds(True) > HOPELESS * full:
+        return "float32"
+    full = min(full, *(seconds(False) for _ in range(REPEATS)))
+    half = min(seconds(True) for _ in range(REPEATS))
+    return "bfloat16" if half * MIN_GAIN < full else "float32"
+
+
+def _read(path: Path) -> dict[str, Precision]:
+    """The cached decisions; a damaged file counts as empty."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    known = get_args(Precision)
+    return {key: value for key, value in content.items() if value in known} if isinstance(content, dict) else {}
