@@ -290,3 +290,34 @@ def nearest_mean_scores(features: Tensor, means: Tensor) -> Tensor:
     """
     cosines = F.normalize(features) @ means.T
     return cosines.masked_fill(means.norm(dim=1) == 0, -torch.inf)
+
+
+def fused_scores(head: Tensor, nearest: Tensor) -> Tensor:
+    """Combine the scores of a classifier with those of the nearest mean, each standardised over the classes.
+
+    Standardising makes logits and cosines comparable without any parameter to fit. A class without a mean is scored by
+    the classifier alone.
+
+    Args:
+        head: scores of the classifier (B x C).
+        nearest: scores of the nearest mean (B x C); minus infinity for a class without a mean.
+
+    Returns:
+        The mean of both standardised scores (B x C).
+
+    Example:
+        >>> head = torch.tensor([[10.0, 9.0, 0.0]])
+        >>> fused_scores(head, torch.tensor([[0.1, 0.9, 0.2]])).argmax(1).item()
+        1
+    """
+    known = nearest > -torch.inf
+    standard = _standardised(head, torch.ones_like(known))
+    return torch.where(known, (standard + _standardised(nearest, known)) / 2, standard)
+
+
+def _standardised(scores: Tensor, known: Tensor) -> Tensor:
+    """Scores with mean 0 and deviation 1 over the known classes of each row."""
+    scores = scores.masked_fill(~known, 0.0)
+    num = known.sum(1, keepdim=True).clamp(min=1)
+    centred = (scores - scores.sum(1, keepdim=True) / num).masked_fill(~known, 0.0)
+    return centred / (centred.square().sum(1, keepdim=True) / num).sqrt().clamp(min=1e-12)

@@ -123,7 +123,7 @@ def _as_text(value: Any) -> Any:
 
 
 def parse_options(cls: type[T], text: str, what: str) -> T:
-    """Create a dataclass of non-negative integers and strings from `key=value,key=value`.
+    """Create a dataclass of non-negative numbers and strings from `key=value,key=value`.
 
     Args:
         cls: the dataclass.
@@ -131,7 +131,7 @@ def parse_options(cls: type[T], text: str, what: str) -> T:
         what: whose options they are, for messages.
 
     Raises:
-        UserError: If a key is unknown or a value is not a non-negative integer where one is needed.
+        UserError: If a key is unknown or a value is not a non-negative number where one is needed.
 
     Example:
         >>> @dataclasses.dataclass
@@ -147,14 +147,13 @@ def parse_options(cls: type[T], text: str, what: str) -> T:
         key, _, value = part.partition("=")
         if key not in known:
             raise unknown_choice(f"option of {what}", key, known)
-        if isinstance(known[key].default, str):
-            values[key] = value
-            continue
+        kind = type(known[key].default)
         try:
-            values[key] = int(value)
+            values[key] = kind(value)
         except ValueError:
-            raise UserError(f"{what}: {key} must be an integer, not '{value}'") from None
-        if values[key] < 0:
+            name = "an integer" if kind is int else "a number"
+            raise UserError(f"{what}: {key} must be {name}, not '{value}'") from None
+        if kind is not str and not values[key] >= 0:
             raise UserError(f"{what}: {key} must not be negative")
     return cls(**values)
 

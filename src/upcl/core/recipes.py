@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .types import Task
 
 Schedule = Literal["step", "cosine", "one-cycle"]
+Augment = Literal["standard", "trivial"]
 SMALLEST_BATCH = 16  # that `min_steps` leads to
 ONE_CYCLE_RISE = 0.3  # share of the steps in which the rate rises
 ONE_CYCLE_START = 1 / 25  # of the maximum rate
@@ -47,6 +48,15 @@ class Recipe:
     milestones: tuple[int, ...] = option((), "epoch indices at which 'step' multiplies the rate by gamma")
     gamma: Positive = option(0.1, "factor applied at each milestone")
     clip: NonNegative = option(0.0, "maximum norm of the gradient; 0: no limit")
+    augment: Augment = option(
+        "standard", "'standard': the data set's augmentations; 'trivial': and one random operation per image"
+    )
+    erase: Fraction = option(0.0, "probability that a random rectangle of an image is erased")
+    ema: Fraction = option(0.0, "decay of a moving average of the weights, which the stage ends with; 0: none")
+    pull: Fraction = option(0.0, "share of the backbone's weights from before the stage, blended in at its end")
+    balanced_norm: bool = option(
+        False, "re-estimate batch-norm statistics on class-balanced batches at the end of the stage"
+    )
 
     def scaled(self, epochs: int) -> Recipe:
         """Return the same recipe for another number of epochs; milestones move in proportion.
@@ -142,6 +152,9 @@ RECIPES: dict[str, Recipes | None] = {
     "quick": Recipes(first=_QUICK, later=_QUICK),
 }
 """Recipes by name. `own` stands for the recipes that each method defines itself."""
+
+FAST_RECIPES = ("quick",)
+"""Recipes made for speed rather than for the reproduction of published figures."""
 
 _PARTS = ("recipe", "first", "later")
 

@@ -7,29 +7,41 @@ from dataclasses import dataclass
 
 import torch
 
-from upcl.core.options import format_options, option
+from upcl.core.errors import UserError
+from upcl.core.options import Count, Fraction, format_options, option
+from upcl.core.splits import hold_out
 from upcl.core.types import Samples
 
 from .dataset import Dataset
 
+HOLD_OUT_SEED = 1993
+
 
 @dataclass(frozen=True, kw_only=True)
 class SubsetOptions:
-    """Number of images per class: the first ones, in the order of the files.
+    """A part of a data set.
 
     Args:
-        train: number of training images per class; 0 for all.
+        train: number of training images per class, the first ones in the order of the files; 0 for all.
         test: number of test images per class; 0 for all.
+        num_classes: number of classes, the first ones; 0 for all.
+        held_out: share of the training images of each class that take the place of the test images. Choose
+            hyper-parameters in this way; the test images are then not used at all.
 
     Example:
         >>> from upcl.data import load_dataset
         >>> small = SubsetOptions(train=3, test=1).apply(load_dataset("digits"))
         >>> small.name, len(small.train), len(small.test)
         ('digits:train=3,test=1', 30, 10)
+        >>> tuning = SubsetOptions(held_out=0.2).apply(load_dataset("digits"))
+        >>> tuning.name, len(tuning.train) + len(tuning.test) == len(load_dataset("digits").train)
+        ('digits:held_out=0.2', True)
     """
 
     train: int = option(0, "number of training images per class; 0: all")
     test: int = option(0, "number of test images per class; 0: all")
+    num_classes: Count = option(0, "number of classes, the first ones; 0: all")
+    held_out: Fraction = option(0.0, "share of the training images that take the place of the test images")
 
     def apply(self, dataset: Dataset) -> Dataset:
         """Reduce a data set; the options become part of its name.
@@ -43,14 +55,22 @@ class SubsetOptions:
             >>> SubsetOptions().apply(digits) is digits
             True
         """
-        if not self.train and not self.test:
+        if self == SubsetOptions():
             return dataset
+        if self.held_out >= 1:
+            raise UserError(f"{dataset.name}: held_out must be less than 1, not {self.held_out:g}")
         options = format_options(self).lstrip(",")
+        train, test = dataset.train, dataset.test
+        if self.held_out:
+            chosen = torch.from_numpy(hold_out(train.labels, self.held_out, HOLD_OUT_SEED))
+            train, test = train[~chosen], train[chosen]
+        num_classes = self.num_classes or len(dataset.classes)
         return dataclasses.replace(
             dataset,
             name=f"{dataset.name}{',' if ':' in dataset.name else ':'}{options}",
-            train=first_per_class(dataset.train, self.train),
-            test=first_per_class(dataset.test, self.test),
+            classes=dataset.classes[:num_classes],
+            train=first_per_class(train[train.labels < num_classes], self.train),
+            test=first_per_class(test[test.labels < num_classes], self.test),
         )
 
 

@@ -1,1 +1,1 @@
-"""Training and evaluation of a method: the one loop, checkpoints, both readings of a model."""
+"""Training and evaluation of a method: the one loop, checkpoints, all readings of a model."""

@@ -15,7 +15,9 @@ from torch.profiler import record_function
 from upcl.core.errors import TrainingError
 from upcl.core.seeding import SeedPath, seed_all
 from upcl.core.types import Batch, Stage
-from upcl.data import Transform
+from upcl.data import Transform, strengthened
+
+from .finish import Finish
 
 FitState = dict[str, Any]
 
@@ -118,12 +120,15 @@ def fit(
         [0, 1]
     """
     recipe, data = stage.recipe, stage.data.to(device)
+    transform = strengthened(transform, recipe)
+    finish = Finish(net, stage)
     optimizer = torch.optim.SGD(stage.params, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
     first_epoch, best = 0, None
     if start is not None:
         net.load_state_dict(start["net"])
         optimizer.load_state_dict(start["optimizer"])
         first_epoch, best = start["epoch"] + 1, start["best"]
+        finish.load(start["finish"])
 
     with _training_mode(net, stage):
         for epoch in range(first_epoch, recipe.epochs):
@@ -146,17 +151,20 @@ def fit(
                     if recipe.clip:
                         nn.utils.clip_grad_norm_(stage.params, recipe.clip)
                     optimizer.step()
+                    finish.after_step()
                 for name, value in losses.items():
                     totals[name] = totals.get(name, 0) + value.detach() * len(index)
                 if on_step:
                     on_step()
             means = _mean_losses(totals, len(data), stage.name, epoch)
             if selector and selector.is_due(epoch, recipe.epochs):
-                best = _select_best(best, selector, net, stage)
+                with finish.averaged():
+                    best = _select_best(best, selector, net, stage)
             if on_epoch:
-                on_epoch(EpochResult(epoch, recipe.epochs, lr, means, partial(_state, epoch, net, optimizer, best)))
-    if best is not None:
-        net.load_state_dict(best["net"])
+                state = partial(_state, epoch, net, optimizer, best, finish)
+                on_epoch(EpochResult(epoch, recipe.epochs, lr, means, state))
+        seed_all(*seed_path, "finish")
+        finish.apply(best["net"] if best else None, data, transform, device)
 
 
 def _set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> float:
@@ -194,8 +202,20 @@ def _select_best(best: FitState | None, selector: EpochSelector, net: nn.Module,
     return {"score": score, "net": {name: value.clone() for name, value in net.state_dict().items()}}
 
 
-def _state(epoch: int, net: nn.Module, optimizer: torch.optim.Optimizer, best: FitState | None) -> FitState:
-    return {"epoch": epoch, "net": net.state_dict(), "optimizer": optimizer.state_dict(), "best": best}
+def _state(
+    epoch: int,
+    net: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    best: FitState | None,
+    finish: Finish,
+) -> FitState:
+    return {
+        "epoch": epoch,
+        "net": net.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "best": best,
+        "finish": finish.state(),
+    }
 
 
 def _set_modes(net: nn.Module, stage: Stage) -> None:

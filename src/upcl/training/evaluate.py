@@ -1,4 +1,4 @@
-"""Evaluation of a model by both readings: its head, and the nearest mean of exemplars.
+"""Evaluation of a model by three readings: its head, the nearest mean of exemplars, and both together.
 
 This is the only code that reads test images.
 """
@@ -11,12 +11,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from upcl.core.memory import class_means, nearest_mean_scores
+from upcl.core.memory import class_means, fused_scores, nearest_mean_scores
 from upcl.core.types import Samples
 from upcl.methods.base import Method
 
-ReadingName = Literal["head", "nme"]
-READINGS: tuple[ReadingName, ...] = ("head", "nme")
+ReadingName = Literal["head", "nme", "both"]
+READINGS: tuple[ReadingName, ...] = ("head", "nme", "both")
 TOP = 5
 
 
@@ -77,7 +77,7 @@ class PredictionCounter:
 
 @torch.no_grad()
 def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[ReadingName, Reading | None]:
-    """Count the predictions of both readings over these images.
+    """Count the predictions of all readings over these images.
 
     Args:
         method: a method between two tasks.
@@ -85,7 +85,7 @@ def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[Readi
         num_seen: number of classes seen.
 
     Returns:
-        The counts by reading; None for the nearest mean of a method without exemplars.
+        The counts by reading; None for those that need exemplars if the method has none.
 
     Example:
         >>> from upcl.checks import MethodHarness, few_digits
@@ -98,15 +98,23 @@ def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[Readi
     """
     device = method.setting.device
     exemplars = method.memory.samples
-    head, nme = PredictionCounter(num_seen, device), PredictionCounter(num_seen, device)
+    head, nme, both = (PredictionCounter(num_seen, device) for _ in READINGS)
     means = class_means(method.extract(exemplars), exemplars.labels.to(device), num_seen) if len(exemplars) else None
     method.net.eval()
     for inputs, labels in method.setting.batches(samples):
         features = method.net.features(inputs)
-        head.add(method.scores(features), labels)
+        scores = method.scores(features)
+        head.add(scores, labels)
         if means is not None:
-            nme.add(nearest_mean_scores(features, means), labels)
-    return {"head": head.reading(), "nme": nme.reading() if means is not None else None}
+            nearest = nearest_mean_scores(features, means)
+            nme.add(nearest, labels)
+            both.add(fused_scores(scores, nearest), labels)
+    has_means = means is not None
+    return {
+        "head": head.reading(),
+        "nme": nme.reading() if has_means else None,
+        "both": both.reading() if has_means else None,
+    }
 
 
 @torch.no_grad()
