@@ -90,3 +90,16 @@ def test_a_lock_excludes_other_processes_and_its_file_stays(tmp_path: Path) -> N
         holder.communicate("\n")
     with exclusive_lock(path, busy="in use"):
         pass
+
+
+def test_json_has_lists_of_plain_values_on_one_line(tmp_path: Path) -> None:
+    value = {
+        "matrix": [[1, 2], [3, 4.5]],
+        "names": ["a [ b", "c ]", "\n", "{}"],
+        "deep": [{"x": []}, None, [True, [["y"]]]],
+        "empty": [],
+    }
+    write_json(tmp_path / "value.json", value)
+    text = (tmp_path / "value.json").read_text()
+    assert json.loads(text) == value
+    assert "\n  [1, 2],\n" in text

@@ -12,6 +12,7 @@ from upcl.core.errors import UserError
 from upcl.core.frames import (
     energy,
     extend_gaussian,
+    extend_nonnegative,
     extend_orthonormal,
     extend_uniform,
     largest_cosine,
@@ -144,3 +145,22 @@ def test_one_pass_in_float32_makes_duplicates_beyond_the_dimensions() -> None:
 def test_welch_bound() -> None:
     assert welch_bound(64, 64) == 0
     assert welch_bound(1000, 64) == pytest.approx(0.120994, abs=1e-5)
+
+
+@pytest.mark.parametrize(("dim", "owned", "sizes"), [(64, 2, (10, 10, 12)), (16, 1, (5, 11)), (16, 4, (4,))])
+def test_nonnegative_rows_are_orthonormal_while_coordinates_last(dim: int, owned: int, sizes: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    frame = torch.empty(0, dim)
+    for size in sizes:
+        frame = torch.cat([frame, extend_nonnegative(frame, size, owned)])
+    assert torch.allclose(frame @ frame.T, torch.eye(len(frame)), atol=1e-6)
+    assert bool((frame >= 0).all())
+
+
+def test_nonnegative_rows_beyond_the_coordinates_overlap_little() -> None:
+    torch.manual_seed(0)
+    frame = extend_nonnegative(torch.empty(0, 64), 100)
+    assert bool((frame >= 0).all())
+    assert torch.allclose(frame.norm(dim=1), torch.ones(100))
+    assert largest_cosine(frame[:32]) == pytest.approx(0, abs=1e-6)
+    assert largest_cosine(frame) < 0.6

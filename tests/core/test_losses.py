@@ -13,7 +13,6 @@ from torch import Tensor
 
 from tests.specification import COUNTS, LABELS, OLD, RAW, RAW_TEACHER, X, Y, close, unit
 from upcl.core.losses import (
-    Margin,
     cosine_distillation,
     decorrelation,
     distillation,
@@ -22,13 +21,12 @@ from upcl.core.losses import (
     focal,
     ldam_margins,
     log_prior,
-    margin_logits,
     margin_ranking,
     one_hot,
     prototype_contrast,
     supervised_contrast,
-    target_margin,
 )
+from upcl.core.margins import target_margin
 
 V, TEACHER = unit(RAW), unit(RAW_TEACHER)
 
@@ -209,28 +207,3 @@ def test_effective_weights_are_exact_for_large_beta() -> None:
 def test_one_hot_equals_torch() -> None:
     assert torch.equal(one_hot(LABELS, 4, torch.int64), F.one_hot(LABELS, 4))
     assert one_hot(LABELS, 4, torch.float64).dtype == torch.float64
-
-
-def test_target_margin_lowers_the_target_only() -> None:
-    assert target_margin(torch.tensor([2, 0]), 3, 0.5).tolist() == [[0, 0, -0.5], [-0.5, 0, 0]]
-    by_class = target_margin(torch.tensor([2, 0]), 3, torch.tensor([0.25, 1.0, 0.5]))
-    assert by_class.tolist() == [[0, 0, -0.5], [-0.25, 0, 0]]
-
-
-def test_margin_logits_of_every_kind() -> None:
-    log_p = log_prior(COUNTS)
-    sizes = (0.2, 0.1)  # of old and of new classes
-
-    def margin(kind: Margin) -> Tensor | None:
-        return margin_logits(kind, LABELS, COUNTS, num_old=2, scale=10.0, sizes=sizes)
-
-    wanted: dict[Margin, Tensor] = {
-        "prior": log_p,
-        "paper_literal": 10 * log_p,
-        "fixed": -10 * 0.1 * F.one_hot(LABELS, 4),
-        "columns": torch.tensor([-2.0, -2.0, -1.0, -1.0]),
-    }
-    for kind, value in wanted.items():
-        found = margin(kind)
-        assert found is not None and torch.allclose(found, value), kind
-    assert margin("none") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from tests.methods.scenarios import (
 from tests.specification import COUNTS, LABELS, RAW, RAW_TEACHER, close
 from upcl.core.errors import UserError
 from upcl.core.frames import largest_cosine
+from upcl.core.recipes import Recipes
 from upcl.core.types import Batch, Task
 from upcl.data import load_dataset
 from upcl.methods.upcl import LAMBDA_ONE, UPCL
@@ -144,3 +146,30 @@ def test_uniform_prototypes_continue_beyond_the_feature_dimensions() -> None:
     for prototypes in ("orthonormal", "simplex"):
         with pytest.raises(UserError, match=r"do(es)? not fit in 8"):
             built(UPCL, data, {"projector": 8, "prototypes": prototypes})
+
+
+# --- short schedules
+
+
+def test_short_schedules_have_no_warm_up_and_normalised_terms() -> None:
+    method = upcl_fixture()
+    short = dataclasses.replace(method.setting.recipes.later, epochs=15)
+    method.setting = dataclasses.replace(method.setting, recipes=Recipes(short, short))
+    batch = Batch(torch.tensor(RAW), LABELS, 0, 15, 0, 1)
+    losses = method.losses(batch)
+    assert close(losses["proto"], 0.002001), "not multiplied by C_new / C = 0.5, from the first epoch on"
+    assert close(losses["fkd"], 0.010355), "C_old / C_new = 1"
+    official = upcl_fixture(**UPCL.official_options)
+    official.setting = method.setting
+    assert "proto" not in official.losses(batch)
+    assert close(official.losses(batch)["fkd"], 0.5 * 0.010355)
+
+
+@pytest.mark.parametrize(("strength", "reach"), [(0.7, 0.0), (1.0, 0.01), (0.5, 0.02)])
+def test_the_prior_is_weakened_by_its_strength_and_its_reach(strength: float, reach: float) -> None:
+    method = upcl_fixture(prior_strength=strength, prior_reach=reach)
+    prior = (COUNTS / COUNTS.sum()).log()
+    spread = float(prior.max() - prior.min())
+    factor = min(strength, reach / 0.07 / spread) if reach else strength
+    found = method.margin_on(LABELS, 1 / 0.07)
+    assert torch.allclose(found, factor * prior, atol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ def write_atomic(path: Path, *content: bytes | memoryview) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON value to `path` atomically; NaN and infinities are refused.
+    """Write a JSON value to `path` atomically, with lists of plain values on one line; NaN and infinities are refused.
 
     Args:
         path: the file to create or replace.
@@ -78,7 +79,12 @@ def write_json(path: Path, value: Any) -> None:
         >>> json.loads(target.read_text())
         {'seed': 0}
     """
-    write_atomic(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+    text = json.dumps(value, indent=1, allow_nan=False)  # a line break is always outside of a string
+    text = re.sub(r"\[\n\s*([^\[\]{}]*?)\n\s*\]", lambda found: f"[{re.sub(_BREAK, ' ', found[1])}]", text)
+    write_atomic(path, (text + "\n").encode())
+
+
+_BREAK = re.compile(r"\n\s*")
 
 
 @contextmanager

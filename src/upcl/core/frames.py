@@ -14,6 +14,8 @@ GrowFrame = Callable[[Tensor, int], Tensor]
 """Creates new rows for a frame (k x d), given how many."""
 
 REPULSION_STEPS = 200
+SHARED = 8  # coordinates of a row that is not negative, after the free ones have run out
+NUM_DRAWS = 500
 
 
 def orthonormalise(candidates: Tensor, frame: Tensor) -> Tensor:
@@ -79,6 +81,38 @@ def extend_gaussian(frame: Tensor, num_new: int) -> Tensor:
         torch.Size([3, 8])
     """
     return F.normalize(torch.randn(num_new, frame.shape[1], dtype=torch.float64)).to(frame.dtype)
+
+
+def extend_nonnegative(frame: Tensor, num_new: int, owned: int = 2) -> Tensor:
+    """Create rows that are orthonormal and nowhere negative, so that features behind a ReLU can reach each of them.
+
+    Each row owns a few random coordinates that no other row has. When they run out, a row takes eight coordinates, the
+    farthest from all other rows among many random draws.
+
+    Args:
+        frame: the present rows (k x d), created by this function.
+        num_new: number of new rows.
+        owned: number of coordinates that a row owns.
+
+    Returns:
+        The new rows (num_new x d).
+
+    Example:
+        >>> rows = extend_nonnegative(torch.empty(0, 8), 4)
+        >>> torch.allclose(rows @ rows.T, torch.eye(4), atol=1e-6), bool((rows >= 0).all())
+        (True, True)
+    """
+    dim, rows = frame.shape[1], frame
+    for _ in range(num_new):
+        free = (rows == 0).all(0).nonzero()[:, 0]
+        if len(free) >= owned:
+            chosen = free[torch.randperm(len(free))[None, :owned]]
+        else:
+            chosen = torch.rand(NUM_DRAWS, dim).topk(min(SHARED, dim)).indices
+        candidates = F.normalize(torch.zeros(len(chosen), dim, dtype=frame.dtype).scatter_(1, chosen, 1.0))
+        nearest = (candidates @ rows.T).amax(1) if len(rows) else torch.zeros(1)
+        rows = torch.cat([rows, candidates[nearest.argmin()][None]])
+    return rows[len(frame) :]
 
 
 def extend_uniform(frame: Tensor, num_new: int) -> Tensor:

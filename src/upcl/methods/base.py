@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from upcl.nets import LinearHead, Network, frozen_copy, make_backbone
 from upcl.nets.network import HeadT
 
 from .setting import Setting
+
+TermWeights = Literal["share", "normalised"]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -189,6 +191,25 @@ class Method(ABC, Generic[HeadT]):
     def old_share(self) -> float:
         """C_old / C: the weight of distillation in several methods."""
         return self.task.num_old / self.task.num_seen
+
+    def term_weights(self, weights: TermWeights) -> tuple[float, float]:
+        """Weights of what is learned and of what is distilled.
+
+        Args:
+            weights: "share": C_new / C and C_old / C, which sum to 1; "normalised": both divided by C_new / C, so that
+                learning is as strong in the last task as in the first.
+
+        Example:
+            >>> from upcl.methods.wa import WA
+            >>> from upcl.core.types import NO_SAMPLES
+            >>> method = WA()
+            >>> method.task = Task(index=3, num_old=6, num_new=2, train=NO_SAMPLES)
+            >>> method.term_weights("share"), method.term_weights("normalised")
+            ((0.25, 0.75), (1.0, 3.0))
+        """
+        if weights == "share":
+            return 1 - self.old_share, self.old_share
+        return 1.0, self.task.num_old / self.task.num_new
 
     @torch.no_grad()
     def extract(self, samples: Samples) -> Tensor:

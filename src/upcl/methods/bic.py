@@ -15,13 +15,13 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Samples, Stage, Task
 from upcl.nets import CorrectedHead, Network
 
-from .distillation import DistillationMethod
+from .distillation import ShareWeightedMethod
 
 _RECIPE = Recipe(epochs=170, milestones=(60, 100, 140), weight_decay=2e-4)
 
 
 @dataclass(kw_only=True, eq=False)
-class BiC(DistillationMethod[CorrectedHead]):
+class BiC(ShareWeightedMethod[CorrectedHead]):
     """Bias Correction.
 
     Stage 1: `L = (1 - l) CE(z, y) + l KD_2(z_old, q)` with `l = C_old / C`. Stage 2, on held-out images with the
@@ -59,9 +59,6 @@ class BiC(DistillationMethod[CorrectedHead]):
 
     def make_net(self) -> Network[CorrectedHead]:
         return self.network_with(lambda dim: CorrectedHead(dim, all_pairs=self.corrections == "all"))
-
-    def loss_weights(self) -> tuple[float, float]:
-        return 1 - self.old_share, self.old_share
 
     def learn(self, task: Task) -> Iterator[Stage]:
         self.begin(task)

@@ -16,7 +16,7 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Samples, Task
 from upcl.nets import CosineHead, Network
 
-from .distillation import DistillationMethod
+from .distillation import ShareWeightedMethod
 
 _RECIPE = Recipe(epochs=160, milestones=(80, 120))
 
@@ -49,7 +49,7 @@ def transport(source: Tensor, target: Tensor, rows: Tensor, regularisation: floa
 
 
 @dataclass(kw_only=True, eq=False)
-class Coil(DistillationMethod[CosineHead]):
+class Coil(ShareWeightedMethod[CosineHead]):
     """Co-Transport for class-Incremental Learning.
 
     `L = (1 - l) CE(z, y) + l KD_2(z_old, q) + L_co` with `l = C_old / C`. In the first epoch, L_co is `ahead_weight`
@@ -87,9 +87,6 @@ class Coil(DistillationMethod[CosineHead]):
 
     def make_net(self) -> Network[CosineHead]:
         return self.network_with(CosineHead, last_relu=False)
-
-    def loss_weights(self) -> tuple[float, float]:
-        return 1 - self.old_share, self.old_share
 
     def begin(self, task: Task) -> None:
         super().begin(task)

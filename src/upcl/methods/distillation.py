@@ -13,7 +13,7 @@ from upcl.core.options import Positive, option
 from upcl.core.types import Batch, Losses
 from upcl.nets.network import HeadT
 
-from .base import Method
+from .base import Method, TermWeights
 
 
 @dataclass(kw_only=True, eq=False)
@@ -71,3 +71,23 @@ class DistillationMethod(Method[HeadT], ABC):
         if old is not None:
             losses["kd"] = distil * distillation(scores[:, : old.shape[1]], old, self.temperature)
         return losses
+
+
+@dataclass(kw_only=True, eq=False)
+class ShareWeightedMethod(DistillationMethod[HeadT], ABC):
+    """Base class of distillation methods whose terms are weighted by the shares of new and old classes.
+
+    Example:
+        >>> from upcl.methods.wa import WA
+        >>> WA(weighting="normalised").weighting
+        'normalised'
+    """
+
+    weighting: TermWeights = option(
+        "share",
+        "'share': weights C_new / C and C_old / C; 'normalised': both divided by C_new / C",
+        "paper and PyCIL: share",
+    )
+
+    def loss_weights(self) -> tuple[float, float]:
+        return self.term_weights(self.weighting)

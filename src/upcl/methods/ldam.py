@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor
 
-from upcl.core.losses import effective_weights, ldam_margins, target_margin
+from upcl.core.losses import effective_weights, ldam_margins
+from upcl.core.margins import target_margin
 from upcl.core.options import Fraction, Positive, option
 from upcl.core.types import Batch, Losses
 from upcl.nets import CosineHead, Head, LinearHead, Network

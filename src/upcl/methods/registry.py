@@ -31,6 +31,7 @@ from .nccil import NCCIL
 from .scrollnet import ScrollNet
 from .setting import Setting
 from .upcl import UPCL
+from .upcl_plus import UPCLPlus
 from .wa import WA
 
 MethodClass = type[Method[Any]]
@@ -53,6 +54,7 @@ METHODS: dict[str, MethodClass] = {
     "nccil": NCCIL,
     "scrollnet": ScrollNet,
     "upcl": UPCL,
+    "upcl+": UPCLPlus,
 }
 """The methods by name, in the order of the paper's tables."""
 

@@ -9,19 +9,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from upcl.core import frames
 from upcl.core.errors import UserError
-from upcl.core.frames import extend_gaussian, extend_orthonormal, extend_uniform, minimum_energy, simplex
 from upcl.core.losses import cosine_distillation, prototype_contrast, supervised_contrast
 from upcl.core.options import Count, Fraction, Positive, option
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Task
 from upcl.nets import Network, PrototypeHead, make_backbone
 
+from .base import TermWeights
 from .margin import MarginMethod
 
-Prototypes = Literal["uniform", "orthonormal", "gaussian", "simplex", "energy"]
-GROWING = {"uniform": extend_uniform, "orthonormal": extend_orthonormal, "gaussian": extend_gaussian}
-FIXED = {"simplex": simplex, "energy": minimum_energy}
+Prototypes = Literal["uniform", "orthonormal", "nonnegative", "gaussian", "simplex", "energy"]
+SHORT = 100  # epochs: a schedule of fewer is short; the official code's have 170 and 200
+OFFICIAL_WARMUP = 51  # epochs
+GROWING = {
+    "uniform": frames.extend_uniform,
+    "orthonormal": frames.extend_orthonormal,
+    "nonnegative": frames.extend_nonnegative,
+    "gaussian": frames.extend_gaussian,
+}
+FIXED = {"simplex": frames.simplex, "energy": frames.minimum_energy}
 LambdaOne = Literal["1/2^t", "1/10^t", "2^t", "0.1", "1", "2"]
 LAMBDA_ONE: dict[LambdaOne, tuple[float, float]] = {  # (a, b) for a * b^t
     "1/2^t": (1, 0.5),
@@ -66,20 +74,28 @@ class UPCL(MarginMethod[PrototypeHead]):
         first=Recipe(epochs=200, batch_size=256, milestones=(60, 120, 170)),
         later=Recipe(epochs=170, batch_size=256, milestones=(80, 120, 150), weight_decay=2e-4),
     )
-    official_options: ClassVar = {"lose_task0_assignment": True}
+    official_options: ClassVar = {"lose_task0_assignment": True, "proto_warmup": 51, "weighting": "share"}
 
     prototypes: Prototypes = option(
         "uniform",
         "'uniform': orthonormal, and placed by repulsion beyond the number of feature dimensions; 'orthonormal': an "
-        "error there; 'gaussian': random directions; 'simplex', 'energy': fixed in advance for all classes of the run",
+        "error there; 'nonnegative': orthonormal, and within reach of features behind a ReLU; 'gaussian': random "
+        "directions; 'simplex', 'energy': fixed in advance for all classes of the run",
         "the paper: orthonormal; its limit is lifted here",
     )
     tau: Positive = option(0.07, "temperature of both contrasts", "official code; the paper gives a symbol only")
     lambda_1: LambdaOne = option("1/2^t", "weight of L_feat in task t = 0, 1, ...", "paper's appendix and code")
-    proto_warmup: Count = option(
-        51,
-        "epochs before L_proto starts, relative to this method's own recipe and scaled with the epochs",
-        "code; 0 in the paper",
+    proto_warmup: Count | None = option(
+        None,
+        "epochs before L_proto starts, relative to this method's own recipe and scaled with the epochs; by default 51, "
+        f"and 0 in schedules of fewer than {SHORT} epochs",
+        "code: 51; the paper: 0",
+    )
+    weighting: TermWeights | None = option(
+        None,
+        "'share': weights C_new / C and C_old / C; 'normalised': both divided by C_new / C; by default 'share', and "
+        f"'normalised' in schedules of fewer than {SHORT} epochs",
+        "paper and code: share",
     )
     supcon_self: bool = option(True, "count an image among its own positives in L_feat", "official code (row 8)")
     ema: Fraction = option(0.9, "share of the old centroid in its moving average", "official code (row 13)")
@@ -134,18 +150,36 @@ class UPCL(MarginMethod[PrototypeHead]):
         old = self.teacher.embed(batch.inputs) if self.teacher else None  # first, so that its buffers are reused
         unit = F.normalize(self.net.embed(batch.inputs))
         self._assign(unit.detach(), batch)
-        past = self.old_share
+        warmup, weighting = self.schedule
+        learn, distil = self.term_weights(weighting)
         factor, base = LAMBDA_ONE[self.lambda_1]
         feat = supervised_contrast(unit, batch.labels, self.tau, self_pair=self.supcon_self)
-        losses = {"feat": (1 - past) * factor * base**self.task.index * feat}
-        if batch.epoch * self.recipes.of(self.task).epochs >= self.proto_warmup * batch.epochs:
+        losses = {"feat": learn * factor * base**self.task.index * feat}
+        if batch.epoch * self.recipes.of(self.task).epochs >= warmup * batch.epochs:
             cosines = unit @ self.net.head.vectors.T
-            losses["proto"] = (1 - past) * prototype_contrast(
+            losses["proto"] = learn * prototype_contrast(
                 cosines, batch.labels, self.tau, self.margin_on(batch.labels, 1 / self.tau)
             )
         if old is not None:
-            losses["fkd"] = past * cosine_distillation(unit, F.normalize(old))
+            losses["fkd"] = distil * self.distillation(unit, F.normalize(old))
         return losses
+
+    def distillation(self, unit: Tensor, old: Tensor) -> Tensor:
+        """Compute the distillation loss: L_FKD.
+
+        Args:
+            unit: unit embeddings of the student (B x d).
+            old: unit embeddings of the teacher (B x d).
+        """
+        return cosine_distillation(unit, old)
+
+    @property
+    def schedule(self) -> tuple[int, TermWeights]:
+        """Epochs before L_proto starts, relative to this method's own recipe, and the weights of the terms."""
+        is_short = self.recipe.epochs < SHORT
+        warmup = 0 if is_short else OFFICIAL_WARMUP
+        weighting: TermWeights = "normalised" if is_short else "share"
+        return warmup if self.proto_warmup is None else self.proto_warmup, self.weighting or weighting
 
     def _assign(self, unit: Tensor, batch: Batch) -> None:
         self.net.head.update_centroids(unit, batch.labels, self.ema)

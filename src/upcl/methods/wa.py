@@ -12,11 +12,11 @@ from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Stage, Task
 from upcl.nets import LinearHead, Network
 
-from .distillation import DistillationMethod
+from .distillation import ShareWeightedMethod
 
 
 @dataclass(kw_only=True, eq=False)
-class WA(DistillationMethod[LinearHead]):
+class WA(ShareWeightedMethod[LinearHead]):
     """Weight Aligning, in PyCIL's form.
 
     `L = (1 - l) CE(z, y) + l KD_2(z_old, q)` with `l = C_old / C`. After training, the new rows of the head are
@@ -47,9 +47,6 @@ class WA(DistillationMethod[LinearHead]):
 
     def make_net(self) -> Network[LinearHead]:
         return self.network_with(LinearHead)
-
-    def loss_weights(self) -> tuple[float, float]:
-        return 1 - self.old_share, self.old_share
 
     def learn(self, task: Task) -> Iterator[Stage]:
         self.begin(task)
