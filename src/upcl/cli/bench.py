@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="GROUP",
     show_default="all",
-    help="Measure only steps, epochs, parts or growth. Repeatable.",
+    help="Measure only steps, epochs, parts, growth or budget. Repeatable.",
 )
 @click.option(
     "--repeats",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 
@@ -122,15 +123,21 @@ def field_lines(cls: type[Any]) -> Iterator[Padding]:
     hints = get_type_hints(cls, include_extras=True)
     for name, field in fields_of(cls).items():
         about, kind = field.metadata, escape(_type_name(hints[name]))
-        yield Padding(f"[bold]{name}[/bold] = {escape(str(field.default))}   ({kind})", (0, 0, 0, 2))
+        yield Padding(f"[bold]{name}[/bold] = {escape(_default_name(field.default))}   ({kind})", (0, 0, 0, 2))
         yield Padding(escape(about.get("meaning", "")), (0, 0, 0, 6))
         if about.get("source"):
             yield Padding(f"[dim]source: {escape(about['source'])}[/dim]", (0, 0, 0, 6))
 
 
+def _default_name(default: Any) -> str:
+    return "by rule" if default is None else str(default)
+
+
 def _type_name(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " | ".join(map(str, get_args(hint)))
+    if get_origin(hint) in (Union, UnionType):
+        return " | ".join(_type_name(part) for part in get_args(hint) if part is not type(None))
     base = get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
     return getattr(base, "__name__", str(base))
 

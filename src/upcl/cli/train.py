@@ -81,6 +81,7 @@ def train(
     """
     from upcl.research.run import run
     from upcl.research.trackers import combine_callbacks, tracking
+    from upcl.training.evaluate import READINGS
     from upcl.training.profiler import Profiler
 
     request = build_request(method, settings, config, given)
@@ -101,7 +102,7 @@ def train(
         tracked.finish(record)
     console = stdout_console()
     console.print(task_table(record))
-    for reading in ("head", "nme"):
+    for reading in READINGS:
         last, average = record.a_last[reading], record.a_avg[reading]
         if last is not None and average is not None:
             console.print(f"{reading}: A_last {last:.2f}  A_avg {average:.2f}")
@@ -206,22 +207,24 @@ def verify_resume(method: str | None, settings: tuple[str, ...], config: Path | 
     console.print(f"killed {check.kills} times, same record, same weights: {check.weights_sha256}", soft_wrap=True)
 
 
-def both_readings(figure: ByReading[float] | ByReading[float | None]) -> list[str]:
-    """Two cells of a table: the figure of the head and of the nearest mean of exemplars.
+def each_reading(figure: ByReading[float] | ByReading[float | None]) -> list[str]:
+    """Cells of a table: the figure of the head, of the nearest mean of exemplars, and of both together.
 
     Args:
         figure: a figure of a record.
 
     Example:
         >>> from upcl.research.record import ByReading
-        >>> both_readings(ByReading[float](head=81.25, nme=None))
-        ['81.2', '-']
+        >>> each_reading(ByReading[float](head=81.25, nme=None))
+        ['81.2', '-', '-']
     """
-    return [format_number(figure.head), format_number(figure.nme)]
+    from upcl.training.evaluate import READINGS
+
+    return [format_number(figure[reading]) for reading in READINGS]
 
 
 def summary_table(records: Sequence[Record], title: str) -> Table:
-    """A table with one row per run and both readings side by side.
+    """A table with one row per run and the readings side by side.
 
     Args:
         records: the records of the runs.
@@ -236,18 +239,23 @@ def summary_table(records: Sequence[Record], title: str) -> Table:
     from rich.table import Table
 
     from upcl.research.grouping import method_title
+    from upcl.training.evaluate import READINGS
 
-    table = Table(title=title, caption="head: the classifier; nme: nearest mean of exemplars ('-': no exemplars)")
+    caption = (
+        "head: the classifier; nme: nearest mean of exemplars; both: the two together\n"
+        "forgot: forgetting by the head, the mean drop on earlier tasks; '-': no exemplars"
+    )
+    table = Table(title=title, caption=caption)
     table.add_column("method")
-    for figure in ("A_last", "A_avg", "forgetting"):
-        for reading in ("head", "nme"):
+    for figure in ("A_last", "A_avg"):
+        for reading in READINGS:
             table.add_column(f"{figure}\n{reading}", justify="right")
-    table.add_column("time", justify="right")
+    for column in ("forgot", "time"):
+        table.add_column(column, justify="right")
     for record in records:
-        figures = [
-            cell for figure in (record.a_last, record.a_avg, record.forgetting) for cell in both_readings(figure)
-        ]
-        table.add_row(method_title(record), *figures, f"{sum(record.seconds):.0f} s")
+        figures = [cell for figure in (record.a_last, record.a_avg) for cell in each_reading(figure)]
+        forgot, seconds = format_number(record.forgetting.head), f"{sum(record.seconds):.0f} s"
+        table.add_row(method_title(record), *figures, forgot, seconds)
     return table
 
 
@@ -260,7 +268,7 @@ def task_table(record: Record) -> Table:
     Example:
         >>> from upcl import Request, run
         >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=4,test=4", tasks=2, epochs=1))
-        >>> list(task_table(record).columns[1].cells)  # classes of each task
+        >>> list(task_table(record).columns[1].cells)  # number of classes of each task
         ['1', '1']
     """
     from rich.table import Table
@@ -268,13 +276,14 @@ def task_table(record: Record) -> Table:
     from upcl.research.grouping import method_title
 
     caption = (
-        "head, nme: accuracy in % on all classes seen (old, new: on those, by the head)\n"
-        "IR: imbalance ratio of the training data; kept: number of exemplars"
+        "size: new classes; head, nme, both: accuracy in % on all classes seen\n"
+        "(old, new: on those, by the head); IR: imbalance ratio; kept: exemplars"
     )
     table = Table(title=f"{method_title(record)} on {record.data}, seed {record.seed}", caption=caption)
-    for column in ("task", "classes", "head", "old", "new", "nme", "IR", "kept", "seconds", "peak MB"):
+    for column in ("task", "size", "head", "old", "new", "nme", "both", "IR", "kept", "sec.", "peak\nMB"):
         table.add_column(column, justify="right")
-    nme: Sequence[float | None] = record.top1.nme or [None] * len(record.seconds)
+    unknown: Sequence[float | None] = [None] * len(record.seconds)
+    nme, both = record.top1.nme or unknown, record.top1.both or unknown
     for t, size in enumerate(record.task_sizes[: len(record.seconds)]):
         table.add_row(
             str(t + 1),
@@ -283,6 +292,7 @@ def task_table(record: Record) -> Table:
             format_number(record.old.head[t]),
             format_number(record.new.head[t]),
             format_number(nme[t]),
+            format_number(both[t]),
             format_number(record.imbalance_ratio[t]),
             str(record.exemplars[t]),
             f"{record.seconds[t]:.1f}",

@@ -26,11 +26,12 @@ T = TypeVar("T")
 
 
 class ByReading(BaseModel, Generic[T]):
-    """A value for each of the two readings of a model.
+    """A value for each reading of a model.
 
     Args:
         head: by the classifier.
         nme: by the nearest mean of exemplars; None for a model without exemplars.
+        both: by both together; None for a model without exemplars, and in records of version 0.1.
 
     Example:
         >>> accuracy = ByReading[float](head=81.5, nme=None)
@@ -42,9 +43,11 @@ class ByReading(BaseModel, Generic[T]):
 
     head: T
     nme: T | None
+    both: T | None = None
 
     def __getitem__(self, reading: ReadingName) -> T | None:
-        return self.head if reading == "head" else self.nme
+        value: T | None = getattr(self, reading)
+        return value
 
 
 class Record(BaseModel):
@@ -76,7 +79,8 @@ class Record(BaseModel):
         top1_by_class: accuracy on each class seen.
         old: accuracy on the classes of earlier tasks; None for the first task.
         new: accuracy on the classes of the latest task.
-        confusion: row i, column j: test images of class i predicted as class j, after the last finished task.
+        confusion: row i, column j: test images of class i predicted as class j, after the last finished task; of the
+            head only.
         imbalance_ratio: images of the largest class over those of the smallest in training.
         coherence: largest cosine between two class vectors of the head.
         exemplars: number of exemplars kept.

@@ -152,12 +152,13 @@ def make_record(
     """
     summaries = {}
     for name in READINGS:
-        rows = [row for result in results if (row := result.readings[name])]
+        rows = [row for result in results if (row := result.readings.get(name))]
         summaries[name] = _summarize(rows) if len(rows) == len(results) else {}
     by_reading = {
         figure: {name: summaries[name].get(figure) for name in READINGS}
         for figure in dict.fromkeys(figure for summary in summaries.values() for figure in summary)
     }
+    by_reading["confusion"] = {"head": summaries["head"]["confusion"], "nme": None}  # the largest part of a record
     return Record(
         finished=len(results) == len(config.task_sizes),
         method=config.method,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from upcl.training.environment import (
     select_device,
 )
 from upcl.training.evaluate import READINGS, evaluate, head_accuracy
+from upcl.training.precision import stored_precision
 from upcl.training.profiler import Profiler
 from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import TaskTrainer
@@ -111,8 +113,10 @@ def run(
         ([2, 2], None)
     """
     method_class, dataset = request.method_class, request.load_dataset(data_root)
-    config = resolve(request, dataset, method_class)
     chosen = select_device(device)
+    if resume and out and request.precision in (None, "auto"):  # another processor may choose otherwise
+        request = dataclasses.replace(request, precision=stored_precision(Path(out)) or request.precision)
+    config = resolve(request, dataset, method_class, chosen)
     with _run_path(out) as path, preserve_rng_state(), deterministic(chosen):
         prepared = Run(config, dataset, method_class, chosen, on_progress, compiled=compiled, profiler=profiler)
         with RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder:
@@ -257,14 +261,11 @@ class Run:
         self._finish(task, self.trainer.learn(task, self._selector(task)))
 
     def _finish(self, task: Task, seconds: float) -> None:
-        """Evaluate and store the finished task."""
         sizes = self.config.task_sizes[: task.index + 1]
         test = self.protocol.test(task.num_seen)
         readings = evaluate(self.method, test, task.num_seen)
         result = TaskResult(
-            readings={
-                name: ReadingFigures.of(reading, sizes) if reading else None for name, reading in readings.items()
-            },
+            readings={name: ReadingFigures.of(found, sizes) if found else None for name, found in readings.items()},
             imbalance=imbalance_ratio(self.method.counts),
             coherence=_coherence(self.method.net.head.vectors),
             exemplars=len(self.method.memory.samples),
@@ -279,7 +280,7 @@ class Run:
             write_sketch(self.folder.path, sketch(self.method, test, task.num_old, task.num_seen, confusion))
         self.folder.save_task(task.index, state)
         if self.on_progress:
-            head, nme = (row.top1 if (row := result.readings[name]) else None for name in READINGS)
+            head, nme, _ = (row.top1 if (row := result.readings[name]) else None for name in READINGS)
             self.on_progress(RunProgress(task.index, len(self.protocol), "done", 0, 1, {}, head, nme))
 
     def _after_epoch(self, task: Task, stage: str, result: EpochResult) -> None:

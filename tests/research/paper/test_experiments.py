@@ -62,16 +62,24 @@ def test_experiments_use_existing_methods_and_data(name: str, scale: Any) -> Non
         assert scale == "full" or base in ("digits", "synthetic"), "quick runs need no download"
 
 
-@pytest.mark.parametrize("name", experiments.names_with_cifar100())
+@pytest.mark.parametrize("name", experiments.names_with("quick", "cifar100"))
 def test_quick_experiments_on_cifar100_take_a_slice(name: str) -> None:
     assert {job.request.data for job in jobs_of(name, data="cifar100")} == {"cifar100/T5:train=30,test=30"}
+
+
+@pytest.mark.parametrize("name", experiments.names_with("cpu"))
+def test_cpu_scale_has_all_images_and_pairs_seeds_with_class_orders(name: str) -> None:
+    jobs = jobs_of(name, "cpu")
+    assert {(job.request.backbone, job.request.recipe) for job in jobs} == {("pooled", "quick")}
+    assert all(str(job.request.data).startswith("cifar100/T") and ":" not in str(job.request.data) for job in jobs)
+    assert len({(job.request.seed, job.request.order_seed) for job in jobs}) == len({job.request.seed for job in jobs})
 
 
 def test_full_scale_is_the_papers() -> None:
     main = jobs_of("table1", "full")
     streams = (str(job.request.data).split("/T") for job in main)
     assert {(data, int(tasks)) for data, tasks in streams} == {cell.stream for cell in published.main_table()}
-    assert {job.request.method for job in main} == set(METHODS)
+    assert {job.request.method for job in main} == set(METHODS) - {"upcl+"}
     ablation = jobs_of("ablation", "full")
     assert {job.request.method for job in ablation} == set(published.ablation_table())
     assert {(job.request.data, job.request.memory) for job in ablation} == {("cifar100/T10", "500")}
@@ -120,7 +128,7 @@ def test_findings_of_the_audit_appear_with_their_tables(scale: Any) -> None:
 def test_wrong_names_scales_and_data_are_refused() -> None:
     with pytest.raises(UserError, match="did you mean ablation"):
         load("ablatoin")
-    with pytest.raises(UserError, match="no quick version on cifar100"):
+    with pytest.raises(UserError, match="uniformity has no version 'quick-cifar100': these have one: ablation"):
         load("uniformity", data="cifar100")
     with pytest.raises(UserError, match="--scale full uses the paper's own data"):
         load("ablation", "full", "cifar100")

@@ -11,7 +11,7 @@ from upcl.research.report.load import StoredRun
 
 
 def test_bands_span_the_seeds(stored_runs: list[StoredRun]) -> None:
-    head, _ = figures.accuracy(group_stored_runs(stored_runs))
+    head, *_ = figures.accuracy(group_stored_runs(stored_runs))
     curves = [run.record.top1.head for run in stored_runs[2:]]
     series = next(series for series in head.series if series.name == "UPCL")
     assert list(series.low) == [min(pair) for pair in zip(*curves, strict=True)]
@@ -32,7 +32,9 @@ def test_single_run_has_no_band() -> None:
 
 def test_methods_without_a_curve_are_left_out(stored_runs: list[StoredRun]) -> None:
     run = stored_runs[2]
-    without = StoredRun(run.folder, alter(run.record, top1=run.record.top1.model_copy(update={"nme": None})))
+    without = StoredRun(
+        run.folder, alter(run.record, top1=run.record.top1.model_copy(update={"nme": None, "both": None}))
+    )
     assert [chart.key for chart in figures.accuracy({"UPCL": [without]})] == ["accuracy-head"]
     none = StoredRun(run.folder, alter(run.record, coherence=[None, None, None]))
     assert list(figures.coherence({"UPCL": [none]})) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from .budget import measure_budget
 from .growth import measure_growth
 from .parts import measure_parts
 from .steps import measure_epochs, measure_steps
@@ -14,5 +15,6 @@ GROUPS: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "epochs": measure_epochs,
     "parts": measure_parts,
     "growth": measure_growth,
+    "budget": measure_budget,
 }
 __all__ = ["GROUPS", "Measurement"]

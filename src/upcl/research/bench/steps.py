@@ -80,7 +80,14 @@ class BenchTask:
     def __init__(self, method: str, backbone: str, data: str, *, task: int, batch_size: int = BATCH_SIZE) -> None:
         options = {"recipe.epochs": 1, "recipe.batch_size": batch_size, "recipe.min_steps": 0, "recipe.lr": 1e-3}
         request = Request(
-            method=method, data=data, tasks=2, backbone=backbone, memory="128", recipe="quick", options=options
+            method=method,
+            data=data,
+            tasks=2,
+            backbone=backbone,
+            memory="128",
+            recipe="quick",
+            precision="float32",
+            options=options,
         )
         self.dataset: Dataset = request.load_dataset()
         config = resolve(request, self.dataset, request.method_class)

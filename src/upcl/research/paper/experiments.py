@@ -17,11 +17,11 @@ from upcl.research.paper import published
 from upcl.research.paper.published import TableName
 from upcl.research.record import Record
 
-Scale = Literal["full", "quick"]
+Scale = Literal["full", "cpu", "quick"]
 Topic = Literal["table", "curves", "memory", "imbalance", "confusion", "tsne", "uniformity"]
 SECTION_KEYS = {"curves": "accuracy"}  # topics whose section of a report has another key
 DATA_CHOICES = ("builtin", "cifar100")
-KEYS = ("title", "claim", "setting", "remark", "topics", "contributions", "full", "quick", "quick-cifar100")
+KEYS = ("title", "claim", "setting", "remark", "topics", "contributions", "full", "cpu", "quick", "quick-cifar100")
 SCALE_KEYS = ("same", "vary", "more", "published", "uniformity")
 
 
@@ -123,7 +123,7 @@ class Experiment:
 
     Args:
         name: name of its file.
-        scale: "full", "quick" or "quick-cifar100".
+        scale: "full", "cpu", "quick" or "quick-cifar100".
         title: heading of its report.
         claim: what the paper claims.
         setting: the paper's setting.
@@ -221,7 +221,8 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
 
     Args:
         name: name of the experiment.
-        scale: "full" for the paper's setting, "quick" for a scaled-down one.
+        scale: "full" for the paper's setting, "cpu" for all images with a network and a recipe for CPUs, "quick" for a
+            scaled-down one.
         data: what a quick experiment runs on: "builtin" or "cifar100".
 
     Raises:
@@ -235,11 +236,11 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
     content = yaml.safe_load(_read(name))
     if data not in DATA_CHOICES:
         raise unknown_choice("data of quick experiments", data, DATA_CHOICES)
-    if data != "builtin" and scale == "full":
-        raise UserError("--data selects the data of --scale quick; --scale full uses the paper's own data")
+    if data != "builtin" and scale != "quick":
+        raise UserError(f"--data selects the data of --scale quick; --scale {scale} uses the paper's own data")
     key = scale if data == "builtin" else f"{scale}-{data}"
     if key not in content:
-        raise UserError(f"{name} has no quick version on {data}: omit --data")
+        raise UserError(f"{name} has no version '{key}': these have one: {', '.join(names_with(scale, data))}")
     part = content[key]
     for keys, known in ((content, KEYS), (part, SCALE_KEYS)):
         for found in keys:
@@ -272,11 +273,16 @@ def _uniformity(part: Mapping[str, Any]) -> UniformityPlan:
     return UniformityPlan(**{**part, "counts": tuple(part["counts"])})
 
 
-def names_with_cifar100() -> tuple[str, ...]:
-    """The names of the experiments that have a quick version on CIFAR-100.
+def names_with(scale: Scale, data: str = "builtin") -> tuple[str, ...]:
+    """The names of the experiments that have this form.
+
+    Args:
+        scale: as in `load`.
+        data: as in `load`.
 
     Example:
-        >>> "uniformity" in names_with_cifar100()
-        False
+        >>> "uniformity" in names_with("quick"), "uniformity" in names_with("quick", "cifar100")
+        (True, False)
     """
-    return tuple(name for name in names() if "quick-cifar100" in yaml.safe_load(_read(name)))
+    key = scale if data == "builtin" else f"{scale}-{data}"
+    return tuple(name for name in names() if key in yaml.safe_load(_read(name)))

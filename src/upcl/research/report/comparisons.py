@@ -14,7 +14,7 @@ from upcl.training.evaluate import READINGS
 from .tables import EMPTY, Cell, Table, count_cell, estimate_cell, text_cell
 
 REFERENCE_METHODS = ("upcl", "up+dm")  # the methods that others are paired with
-PAIRED_COLUMNS = ("head", "head p", "nme", "nme p")
+PAIRED_COLUMNS = ("head", "head p", "nme", "nme p", "both", "both p")
 PAIRED_NOTE = (
     "Differences in A_last on the same seed and class order: mean ± standard deviation, and the 95 % confidence "
     "interval; p: two-sided paired t test, not corrected for multiple comparisons."
@@ -58,7 +58,7 @@ def paired_table(records: Sequence[Record]) -> Table | None:
 
 
 def _paired_cells(runs: Sequence[Record], reference: Sequence[Record]) -> tuple[list[Cell], int]:
-    """Cells of the differences by both readings, and the number of pairs."""
+    """Cells of the differences by each reading, and the number of pairs."""
     cells, num = [], 0
     for reading in READINGS:
         paired = paired_difference(runs, reference, "a_last", reading)

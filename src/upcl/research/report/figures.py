@@ -87,9 +87,13 @@ def accuracy(groups: RunGroups) -> Iterator[LineChart]:
         >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
         >>> groups = {"iCaRL": [StoredRun(Path("runs"), record)]}
         >>> [chart.key for chart in accuracy(groups)]
-        ['accuracy-head', 'accuracy-nme']
+        ['accuracy-head', 'accuracy-nme', 'accuracy-both']
     """
-    titles: dict[ReadingName, str] = {"head": "Accuracy by task: head", "nme": "Accuracy by task: nearest mean"}
+    titles: dict[ReadingName, str] = {
+        "head": "Accuracy by task: head",
+        "nme": "Accuracy by task: nearest mean",
+        "both": "Accuracy by task: head and nearest mean",
+    }
     for reading in READINGS:
         series = _series_by_task(groups, lambda record, reading=reading: record.top1[reading])  # type: ignore[misc]
         if series:

@@ -198,7 +198,7 @@ def comparability_notes(records: Sequence[Record]) -> list[str]:
 def results_table(
     title: str, records: Sequence[Record], published: PublishedReference | None = None, notes: Sequence[str] = ()
 ) -> Table:
-    """Tabulate every metric by both readings, one row per configuration.
+    """Tabulate every metric by each reading, one row per configuration.
 
     Args:
         title: heading.
