@@ -44,7 +44,7 @@ def test_error_of_a_failed_run_names_its_last_output_and_log(tmp_path: Path) -> 
 
 
 def test_interrupted_grid_stops_its_runs_and_continues_to_the_same_weights(tmp_path: Path) -> None:
-    grid = tiny_grid(["finetune", "upcl"], epochs=150)
+    grid = tiny_grid(["finetune", "upcl"], epochs=90)
     reference = [run(job.request, device="cpu").weights_sha256 for job in grid.jobs]
     runs = prepare(grid, tmp_path / "interrupted", None)
 

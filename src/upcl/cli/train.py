@@ -243,7 +243,7 @@ def summary_table(records: Sequence[Record], title: str) -> Table:
 
     caption = (
         "head: the classifier; nme: nearest mean of exemplars; both: the two together\n"
-        "forgot: forgetting by the head, the mean drop on earlier tasks; '-': no exemplars"
+        "forgot: forgetting by the head, the drop on earlier tasks; '-': no exemplars"
     )
     table = Table(title=title, caption=caption)
     table.add_column("method")
