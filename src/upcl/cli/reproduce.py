@@ -36,8 +36,8 @@ MIN_NAME_WIDTH = 8  # characters for the first column of a table
     type=click.Choice(["full", "cpu", "quick"]),
     default="quick",
     show_default=True,
-    help="full: the paper's setting; cpu: all images of CIFAR-100, but a network and a recipe for CPUs (20 minutes per "
-    "run); quick: a reduced size.",
+    help="full: the paper's setting; cpu: all images of CIFAR-100 with a network and a recipe for CPUs; quick: a "
+    "reduced size. --dry-run estimates the time.",
 )
 @click.option(
     "--data", default="builtin", show_default=True, help="Data for --scale quick: builtin (digits) or cifar100."
