@@ -49,7 +49,8 @@ class UPCL(MarginMethod[PrototypeHead]):
     task) and g = 0 in the first `proto_warmup` epochs, else 1. L_feat is supervised contrast between the features of a
     batch, `L_proto = CE(cos / tau + log p, y)` contrasts features with the prototypes, and L_FKD is the mean of 1 -
     cos(f, f_old). The prototypes are fixed and orthonormal; those of the new classes are assigned to them in every
-    batch.
+    batch. By default, schedules of fewer than 100 epochs have g = 1 throughout and both weights divided by
+    1 - lambda_2.
 
     References:
         L. Wang, L. Xiang, Y. Wang, H. Wu and Z. He. Rethinking Class-Incremental Learning from a Dynamic Imbalanced
