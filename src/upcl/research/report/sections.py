@@ -67,7 +67,9 @@ def _table_sections(
         found.append(comparisons.contribution_table(records, experiment.contributions))
     if paired := comparisons.paired_table(records):
         found.append(paired)
-    description = "head: the classifier; nme: nearest mean of exemplars. Click a column header to sort."
+    description = (
+        "head: the classifier; nme: nearest mean of exemplars; both: the two together. Click a column header to sort."
+    )
     if published:
         description += " The paper's figures are compared with the head."
     yield Section("table", "Results", description, tuple(found))
