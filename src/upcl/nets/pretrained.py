@@ -1,9 +1,10 @@
-"""Pretrained weights of ResNet-18, 34 and 50, under the names that torchvision and timm use."""
+"""Pretrained weights of residual and mobile networks, under the names that torchvision, timm and others use."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 import safetensors.torch
@@ -12,11 +13,12 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 
-from .backbones import BackboneConfig, FeatureExtractor
-from .registry import RESNETS
+from .backbones import FeatureExtractor
+from .mobile import rename_efficientnet, rename_mobilenet
+from .registry import RESNETS, make_backbone
 
-PRETRAINED = ("resnet18-7x7", "resnet34-7x7", "resnet50-7x7")
 _PREFIXES = ("module.", "model.", "backbone.", "encoder.", "state_dict.")
+_CLASSIFIERS = ("fc.", "_fc.", "head.", "classifier.")
 _CONVOLUTIONS = {"1": "first", "2": "second", "3": "third"}
 _SHOWN = 3  # names in a message
 
@@ -60,34 +62,53 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def infer_backbone(weights: Mapping[str, Tensor], path: Path) -> str:
-    """Find out which backbone weights belong to, from their blocks.
+    """Find out which backbone weights belong to, from their names and shapes.
 
     Args:
-        weights: tensors under the names that torchvision and timm use.
+        weights: tensors under the names that torchvision, timm or EfficientNet-PyTorch use.
         path: where they come from, for messages.
 
     Returns:
-        A key of `RESNETS`.
+        The key in `PRETRAINED` that shares the most tensors with them.
 
     Raises:
-        UserError: If they are not those of a ResNet-18, 34 or 50.
+        UserError: If most tensors fit none of these backbones.
 
     Example:
-        >>> names = [f"layer{stage}.{block}.conv1.weight" for stage in range(1, 5) for block in range(2)]
-        >>> infer_backbone({name: torch.zeros(1) for name in names}, Path("resnet18.pth"))
-        'resnet18-7x7'
+        >>> from upcl.nets import make_backbone
+        >>> infer_backbone(make_backbone("mobilenet-v2").state_dict(), Path("mobile.pth"))
+        'mobilenet-v2'
+        >>> infer_backbone({"x": torch.zeros(1)}, Path("other.pth"))
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: other.pth fits none of resnet18-7x7, ...: its first names are x
     """
-    names = set(_plain_names(weights))
-    blocks = [len({n.split(".")[1] for n in names if n.startswith(f"layer{i}.")}) for i in range(1, 5)]
-    bottleneck = any(".conv3." in name for name in names)
-    for name in PRETRAINED:
-        config = RESNETS[name]
-        if config.blocks_per_stage() == blocks and config.bottleneck == bottleneck:
-            return name
-    raise UserError(
-        f"{path} is not a ResNet-18, 34 or 50: its stages have {blocks} blocks; its first names are "
-        f"{', '.join(sorted(weights)[:_SHOWN])}"
-    )
+
+    def overlap(name: str) -> float:
+        own, given = _own_shapes(name), {key: value.shape for key, value in _renamed(name, weights).items()}
+        return len(own.items() & given.items()) / len(own.keys() | given.keys())
+
+    best = max(PRETRAINED, key=overlap)
+    if overlap(best) > 1 / 2:
+        return best
+    names = ", ".join(sorted(weights)[:_SHOWN])
+    raise UserError(f"{path} fits none of {', '.join(PRETRAINED)}: its first names are {names}")
+
+
+@cache
+def _own_shapes(name: str) -> dict[str, torch.Size]:
+    """Shapes of a backbone's tensors by name, without creating them."""
+    with torch.device("meta"):
+        state = make_backbone(name).state_dict()
+    return {key: value.shape for key, value in state.items() if not key.endswith("num_batches_tracked")}
+
+
+def _renamed(name: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under our names, without classifiers and counters."""
+    return {
+        PRETRAINED[name](plain): weights[theirs]
+        for plain, theirs in _plain_names(weights).items()
+        if not plain.startswith(_CLASSIFIERS) and not plain.endswith("num_batches_tracked")
+    }
 
 
 def _plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
@@ -101,23 +122,30 @@ def _plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     return found
 
 
-def _our_name(name: str, config: BackboneConfig) -> str | None:
-    """Our name for one of torchvision's; None for what a backbone does not have (classifier, counters)."""
-    if name.startswith(("fc.", "head.", "classifier.")) or name.endswith("num_batches_tracked"):
-        return None
+def _rename_resnet(name: str, backbone: str) -> str:
+    """Our name for one of torchvision's, or the name itself if it is not one of them."""
     if found := re.fullmatch(r"(conv|bn)1\.(\w+)", name):
         return f"stem.0.{int(found[1] == 'bn')}.{found[2]}"
     if found := re.fullmatch(r"layer(\d)\.(\d+)\.(conv|bn)(\d)\.(\w+)", name):
         stage, block, kind, part, rest = found.groups()
-        return f"blocks.{_block_index(stage, block, config)}.{_CONVOLUTIONS.get(part, part)}.{int(kind == 'bn')}.{rest}"
+        at = _block_index(stage, block, backbone)
+        return f"blocks.{at}.{_CONVOLUTIONS.get(part, part)}.{int(kind == 'bn')}.{rest}"
     if found := re.fullmatch(r"layer(\d)\.(\d+)\.downsample\.(\d)\.(\w+)", name):
         stage, block, part, rest = found.groups()
-        return f"blocks.{_block_index(stage, block, config)}.shortcut.{part}.{rest}"
+        return f"blocks.{_block_index(stage, block, backbone)}.shortcut.{part}.{rest}"
     return name
 
 
-def _block_index(stage: str, block: str, config: BackboneConfig) -> int:
-    return sum(config.blocks_per_stage()[: int(stage) - 1]) + int(block)
+def _block_index(stage: str, block: str, backbone: str) -> int:
+    return sum(RESNETS[backbone].blocks_per_stage()[: int(stage) - 1]) + int(block)
+
+
+PRETRAINED: dict[str, Callable[[str], str]] = {
+    **{name: partial(_rename_resnet, backbone=name) for name in ("resnet18-7x7", "resnet34-7x7", "resnet50-7x7")},
+    "mobilenet-v2": rename_mobilenet,
+    "efficientnet-lite0": rename_efficientnet,
+}
+"""Backbones for which pretrained weights can be loaded, each with what turns names in files into ours."""
 
 
 def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str, Tensor], path: Path) -> None:
@@ -125,8 +153,8 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
 
     Args:
         backbone: the backbone to fill.
-        name: its key in `RESNETS`.
-        weights: tensors under the names that torchvision and timm use; a classifier among them is ignored.
+        name: its key in `PRETRAINED`.
+        weights: tensors under the names that `infer_backbone` knows; a classifier among them is ignored.
         path: where they come from, for messages.
 
     Raises:
@@ -142,16 +170,11 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
         Traceback (most recent call last):
         upcl.core.errors.UserError: resnet18.pth does not fit resnet18-7x7: 100 tensors are missing, such as ...
     """
-    own = {key: value for key, value in backbone.state_dict().items() if not key.endswith("num_batches_tracked")}
-    given = {
-        ours: weights[theirs]
-        for plain, theirs in _plain_names(weights).items()
-        if (ours := _our_name(plain, RESNETS[name])) is not None
-    }
+    own, given = _own_shapes(name), _renamed(name, weights)
     problems = {
         "missing": sorted(own.keys() - given.keys()),
         "unexpected": sorted(given.keys() - own.keys()),
-        "of another shape": [key for key in own if key in given and own[key].shape != given[key].shape],
+        "of another shape": [key for key in own if key in given and own[key] != given[key].shape],
     }
     for problem, names in problems.items():
         if names:

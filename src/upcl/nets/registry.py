@@ -5,6 +5,7 @@ from __future__ import annotations
 from upcl.core.errors import unknown_choice
 
 from .backbones import Backbone, BackboneConfig, FeatureExtractor
+from .mobile import MobileBackbone, MobileConfig
 from .pooled import PooledBackbone, PooledConfig
 
 RESNETS: dict[str, BackboneConfig] = {
@@ -23,7 +24,37 @@ POOLED: dict[str, PooledConfig] = {
 }
 """Pooled networks by name."""
 
-BACKBONES: dict[str, BackboneConfig | PooledConfig] = {**RESNETS, **POOLED}
+MOBILE: dict[str, MobileConfig] = {  # stages: expansion, channels, blocks, stride, kernel
+    "mobilenet-v2": MobileConfig(
+        stages=(
+            (1, 16, 1, 1, 3),
+            (6, 24, 2, 2, 3),
+            (6, 32, 3, 2, 3),
+            (6, 64, 4, 2, 3),
+            (6, 96, 3, 1, 3),
+            (6, 160, 3, 2, 3),
+            (6, 320, 1, 1, 3),
+        ),
+        same_padding=False,
+        eps=1e-5,
+    ),
+    "efficientnet-lite0": MobileConfig(
+        stages=(
+            (1, 16, 1, 1, 3),
+            (6, 24, 2, 2, 3),
+            (6, 40, 2, 2, 5),
+            (6, 80, 3, 2, 3),
+            (6, 112, 3, 1, 5),
+            (6, 192, 4, 2, 5),
+            (6, 320, 1, 1, 3),
+        ),
+        same_padding=True,
+        eps=1e-3,
+    ),
+}
+"""Networks of inverted residuals by name, for photos: 1,280 features."""
+
+BACKBONES: dict[str, BackboneConfig | PooledConfig | MobileConfig] = {**RESNETS, **POOLED, **MOBILE}
 """All architectures by name."""
 
 
@@ -48,4 +79,6 @@ def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Featu
         raise unknown_choice("backbone", name, BACKBONES)
     if name in POOLED:
         return PooledBackbone(POOLED[name], channels, last_relu)
+    if name in MOBILE:
+        return MobileBackbone(MOBILE[name], channels, last_relu)
     return Backbone(RESNETS[name], channels, last_relu)

