@@ -116,6 +116,11 @@ class Method(ABC, Generic[HeadT]):
         yield self.stage()
         self.remember()
 
+    @classmethod
+    def accepts_extra(cls) -> bool:
+        """Whether a task may hold more images of known classes: by default, if the method keeps exemplars."""
+        return cls.uses_memory
+
     def start(self, setting: Setting) -> None:
         """Enter a setting: create the network and an empty memory.
 
@@ -156,7 +161,7 @@ class Method(ABC, Generic[HeadT]):
         Raises:
             UserError: If the task has extra images of known classes and the method has no memory.
         """
-        if len(task.extra) and not self.uses_memory:
+        if len(task.extra) and not self.accepts_extra():
             raise UserError(
                 f"{self.title} keeps no exemplars, so it cannot learn more images of known classes: remove these "
                 "images, or use a method with an exemplar memory such as upcl or icarl"

@@ -28,8 +28,12 @@ from .ldam import LDAM
 from .lucir import LUCIR
 from .lwf import LwF
 from .nccil import NCCIL
+from .ncm import NCM
+from .ranpac import RanPAC
+from .ridge import Ridge
 from .scrollnet import ScrollNet
 from .setting import Setting
+from .slda import SLDA
 from .upcl import UPCL
 from .upcl_plus import UPCLPlus
 from .wa import WA
@@ -55,8 +59,12 @@ METHODS: dict[str, MethodClass] = {
     "scrollnet": ScrollNet,
     "upcl": UPCL,
     "upcl+": UPCLPlus,
+    "ncm": NCM,
+    "slda": SLDA,
+    "ridge": Ridge,
+    "ranpac": RanPAC,
 }
-"""The methods by name, in the order of the paper's tables."""
+"""The methods by name: those of the paper's tables in their order, then those in closed form."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ def plan_update(
 
 def _check_extra_is_accepted(spec: ModelSpec, intake: Intake) -> None:
     method_class = find_package_method(spec.method)
-    if len(intake.extra) and not method_class.uses_memory:
+    if len(intake.extra) and not method_class.accepts_extra():
         names = ", ".join(list(intake.extra_counts)[:5])
         raise UserError(
             f"{method_class.title} keeps no exemplars, so it cannot learn more images of known classes ({names}): "

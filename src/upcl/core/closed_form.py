@@ -1,0 +1,139 @@
+"""Classifiers in closed form: sufficient statistics of features, and the linear classifiers that follow from them.
+
+Statistics are sums over images. They can be added and subtracted, so the order in which images arrive does not matter,
+and what was added can be taken out again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .losses import one_hot
+
+Linear = tuple[Tensor, Tensor]
+"""Weight (C x d) and bias (C) of a linear classifier."""
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """Sums over the features of images, in double precision.
+
+    Args:
+        gram: sum of f f' over all images (d x d).
+        sums: sum of f over the images of each class (C x d).
+        counts: number of images of each class (C).
+
+    Example:
+        >>> features, labels = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([0, 1])
+        >>> statistics = Statistics.of(features, labels, num_classes=2)
+        >>> statistics.gram.tolist(), statistics.counts.tolist()
+        ([[1.0, 0.0], [0.0, 4.0]], [1.0, 1.0])
+        >>> (statistics - Statistics.of(features[:1], labels[:1], num_classes=2)).counts.tolist()
+        [0.0, 1.0]
+    """
+
+    gram: Tensor
+    sums: Tensor
+    counts: Tensor
+
+    @staticmethod
+    def of(features: Tensor, labels: Tensor, num_classes: int) -> Statistics:
+        """Compute the statistics of some images.
+
+        Args:
+            features: one row per image (N x d).
+            labels: the class of each image (N).
+            num_classes: number of classes C.
+        """
+        exact = features.double()
+        members = one_hot(labels, num_classes, torch.float64)
+        return Statistics(exact.T @ exact, members.T @ exact, members.sum(0))
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(self.gram + other.gram, self.sums + other.sums, self.counts + other.counts)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        return Statistics(self.gram - other.gram, self.sums - other.sums, self.counts - other.counts)
+
+    @property
+    def means(self) -> Tensor:
+        """Mean feature of each class (C x d); zero for a class without images."""
+        return self.sums / self.counts.clamp(min=1)[:, None]
+
+
+def nearest_mean(statistics: Statistics) -> Linear:
+    """Score by the cosine to the mean feature of each class.
+
+    Args:
+        statistics: of unit features.
+
+    Example:
+        >>> features = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> weight, bias = nearest_mean(Statistics.of(features, torch.tensor([0, 1]), num_classes=2))
+        >>> weight.tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    means = F.normalize(statistics.means)
+    return means, torch.zeros_like(statistics.counts)
+
+
+def discriminant(statistics: Statistics, shrinkage: float) -> Linear:
+    """Linear discriminant analysis with equal priors: the covariance within classes is shared and shrunk.
+
+    `w_c = S^-1 mu_c` and `b_c = -mu_c' S^-1 mu_c / 2` with `S = (1 - s) W + s tr(W)/d I`, where W is the covariance
+    within classes and s the shrinkage.
+
+    Args:
+        statistics: of features.
+        shrinkage: share s of the multiple of the identity, in [0, 1]; 0 needs more images than features.
+
+    Example:
+        >>> features = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
+        >>> weight, bias = discriminant(Statistics.of(features, torch.tensor([0, 0, 1, 1]), 2), shrinkage=0.5)
+        >>> (features.double() @ weight.T + bias).argmax(1).tolist()
+        [0, 0, 1, 1]
+    """
+    means = statistics.means
+    within = statistics.gram - means.T @ statistics.sums
+    within = within / statistics.counts.sum().clamp(min=1)
+    weight = torch.cholesky_solve(means.T, _shrunk(within, shrinkage)).T
+    return weight, -(weight * means).sum(1) / 2
+
+
+def ridge(statistics: Statistics, strength: float) -> Linear:
+    """Ridge regression of one-hot targets on features, with an intercept that is not penalised.
+
+    `W = (G + s tr(G)/d I)^-1 C`, where G is the Gram matrix of centred features and C their products with the targets.
+
+    Args:
+        statistics: of features.
+        strength: the penalty s, relative to the mean diagonal of G.
+
+    Example:
+        >>> features = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
+        >>> weight, bias = ridge(Statistics.of(features, torch.tensor([0, 0, 1, 1]), 2), strength=0.1)
+        >>> (features.double() @ weight.T + bias).argmax(1).tolist()
+        [0, 0, 1, 1]
+    """
+    num = statistics.counts.sum().clamp(min=1)
+    mean, share = statistics.sums.sum(0) / num, statistics.counts / num
+    centred = statistics.gram - num * torch.outer(mean, mean)
+    products = statistics.sums - statistics.counts[:, None] * mean
+    penalty = strength * centred.diagonal().mean().clamp(min=_TINY)
+    factor = torch.linalg.cholesky(centred + penalty * torch.eye(len(centred), dtype=centred.dtype, device=mean.device))
+    weight = torch.cholesky_solve(products.T, factor).T
+    return weight, share - weight @ mean
+
+
+_TINY = 1e-12
+
+
+def _shrunk(covariance: Tensor, shrinkage: float) -> Tensor:
+    """Cholesky factor of a covariance that is shrunk towards a multiple of the identity."""
+    identity = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
+    scale = covariance.diagonal().mean().clamp(min=_TINY)
+    return torch.linalg.cholesky((1 - shrinkage) * covariance + shrinkage * scale * identity)
