@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.covariance import shrunk_covariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import NearestCentroid
 from torch import Tensor
 
-from upcl.core.closed_form import Statistics, discriminant, nearest_mean, ridge
+from upcl.core.closed_form import Linear, Statistics, discriminant, nearest_mean, ridge, row_space
 
 
 def clouds(num_classes: int = 4, num: int = 30, dim: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -24,12 +25,12 @@ def clouds(num_classes: int = 4, num: int = 30, dim: int = 6, seed: int = 0) -> 
     return centres[labels] + noise @ torch.randn(dim, dim, generator=generator, dtype=torch.float64), labels
 
 
-@pytest.mark.parametrize("shrinkage", [0.01, 0.3, 1.0])
-def test_discriminant_equals_a_plain_solve_with_scikit_learns_shrinkage(shrinkage: float) -> None:
+@pytest.mark.parametrize("strength", [0.001, 0.1, 2.0])
+def test_discriminant_equals_a_plain_solve(strength: float) -> None:
     features, labels = clouds()
-    weight, bias = discriminant(Statistics.of(features, labels, 4), shrinkage)
+    weight, bias = discriminant(Statistics.of(features, labels, 4), strength)
     within = np.mean([np.cov(features[labels == k].numpy().T, bias=True) for k in range(4)], axis=0)
-    shrunk = shrunk_covariance(within, shrinkage)
+    shrunk = within + strength * np.trace(within) * np.eye(6)
     means = np.stack([features[labels == k].numpy().mean(0) for k in range(4)])
     assert np.allclose(weight.numpy(), np.linalg.solve(shrunk, means.T).T)
     assert np.allclose(bias.numpy(), -np.einsum("cd,cd->c", means @ np.linalg.inv(shrunk), means) / 2)
@@ -37,10 +38,23 @@ def test_discriminant_equals_a_plain_solve_with_scikit_learns_shrinkage(shrinkag
 
 def test_discriminant_without_shrinkage_predicts_as_scikit_learn() -> None:
     features, labels = clouds()
-    weight, bias = discriminant(Statistics.of(features, labels, 4), shrinkage=0.0)
+    weight, bias = discriminant(Statistics.of(features, labels, 4), strength=0.0)
     reference = LinearDiscriminantAnalysis(solver="lsqr", priors=[0.25] * 4).fit(features.numpy(), labels.numpy())
     predictions = (features @ weight.T + bias).argmax(1).numpy()
     assert (predictions == reference.predict(features.numpy())).all()
+
+
+@pytest.mark.parametrize("solve", [discriminant, ridge])
+def test_few_features_in_the_space_that_they_span_give_the_same_scores(solve: Callable[..., Linear]) -> None:
+    features, labels = clouds(num=3, dim=40)
+    small = row_space(features)
+    assert small.shape == (12, 12)
+    scores = []
+    for rows in (features, small):
+        weight, bias = solve(Statistics.of(rows, labels, 4), 0.01)
+        scores.append(rows @ weight.T + bias)
+    assert torch.allclose(scores[0], scores[1])
+    assert row_space(features.T).shape == (40, 12)
 
 
 @pytest.mark.parametrize("strength", [0.001, 0.5, 20.0])
@@ -48,7 +62,7 @@ def test_ridge_equals_scikit_learn(strength: float) -> None:
     features, labels = clouds()
     weight, bias = ridge(Statistics.of(features, labels, 4), strength)
     centred = features - features.mean(0)
-    penalty = strength * float((centred.T @ centred).diagonal().mean())
+    penalty = strength * float((centred**2).sum())
     reference = Ridge(alpha=penalty, solver="cholesky").fit(features.numpy(), np.eye(4)[labels.numpy()])
     assert np.allclose(weight.numpy(), reference.coef_) and np.allclose(bias.numpy(), reference.intercept_)
 

@@ -1,4 +1,4 @@
-"""`upcl methods`, `upcl show` and `upcl datasets`: what there is to choose from."""
+"""`upcl methods`, `upcl show`, `upcl backbones` and `upcl datasets`: what there is to choose from."""
 
 from __future__ import annotations
 
@@ -74,6 +74,66 @@ def show(method: str) -> None:
     for line in field_lines(found):
         console.print(line)
     console.print(recipe_table(found))
+
+
+@click.command()
+@click.option("--measure", is_flag=True, help="Also measure the time per photo on this machine.")
+@report_errors()
+def backbones(measure: bool) -> None:
+    """List the networks that compute features.
+
+    Pretrained ones are for photos: `upcl learn` uses the first that is installed. Architectures are trained from
+    scratch.
+
+    \b
+    Examples:
+      upcl backbones
+      upcl learn birds/ --model birds.upcl --backbone torchvision:resnet18
+      upcl train upcl --data cifar100/T10 --backbone pooled
+    """
+    console = stdout_console()
+    for table in backbone_tables(measure=measure):
+        console.print(table)
+
+
+def backbone_tables(*, measure: bool) -> Iterator[Table]:
+    """Tables of the pretrained backbones and of the architectures.
+
+    Args:
+        measure: measure the time per photo.
+
+    Example:
+        >>> [table.title for table in backbone_tables(measure=False)]
+        ['pretrained on ImageNet', 'architectures, trained from scratch']
+    """
+    from rich.table import Table
+
+    from upcl.nets import BACKBONES
+    from upcl.training.pretrained import PRETRAINED_BACKBONES, milliseconds_per_photo, num_parameters
+
+    table = Table(title="pretrained on ImageNet")
+    table.add_column("name", no_wrap=True)
+    for title in ("weights", "features", "MB", *(("ms/photo",) if measure else ())):
+        table.add_column(title, justify="right")
+    for title in ("licence", "where"):
+        table.add_column(title)
+    for name, backbone in PRETRAINED_BACKBONES.items():
+        where = f"upcl[{backbone.extra}]" if backbone.extra else "downloaded"
+        cells = [
+            name,
+            f"{num_parameters(backbone.architecture) / 1e6:.1f} M",
+            f"{BACKBONES[backbone.architecture].dim:,}",
+            f"{backbone.megabytes:.0f}",
+            *([f"{milliseconds_per_photo(backbone):.0f}"] if measure else []),
+            backbone.licence,
+            "installed" if backbone.installed else where,
+        ]
+        table.add_row(*cells)
+    yield table
+    table = Table("name", "parameters", "features", title="architectures, trained from scratch")
+    for name, config in BACKBONES.items():
+        table.add_row(name, f"{num_parameters(name) / 1e6:.1f} M", f"{config.dim:,}")
+    yield table
 
 
 @click.command()

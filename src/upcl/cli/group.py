@@ -21,6 +21,9 @@ SECTIONS: dict[str, dict[str, str]] = {
         "history": "model",
         "rollback": "model",
         "forget": "model",
+        "rename": "model",
+        "merge": "model",
+        "correct": "model",
         "export": "deploy",
         "serve": "deploy",
     },
@@ -35,6 +38,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Methods and data sets": {
         "methods": "catalog",
         "show": "catalog",
+        "backbones": "catalog",
         "datasets": "catalog",
         "data": "data",
     },

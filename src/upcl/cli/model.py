@@ -77,26 +77,103 @@ def rollback(model: Path, step: int) -> None:
 
 @click.command()
 @MODEL_FILE
-@click.option("--class", "name", required=True, help="Name of the class to remove.")
+@click.option("--class", "name", help="Name of the class to remove.")
+@click.option("--photo", type=click.Path(path_type=Path), help="Photo to remove, recognised by its content.")
 @report_errors()
-def forget(model: Path, name: str) -> None:
-    """Remove a class and its images from a model.
+def forget(model: Path, name: str | None, photo: Path | None) -> None:
+    """Remove a class, or a single photo, from a model.
 
-    The weights of the network keep what they learned from these images; only a new model, learned without them, is
-    free of it.
+    A classifier in closed form, the default for photos, is then exactly the one that would have been computed without
+    them. If the network was trained, its weights keep what they learned from the images of a class; only a new model,
+    learned without them, is free of it.
+
+    \b
+    Examples:
+      upcl forget birds.upcl --class robin
+      upcl forget birds.upcl --photo robin/12.jpg
+    """
+    from upcl.core.errors import UserError
+    from upcl.model.closed_form import is_closed_form
+    from upcl.model.learner import Learner
+
+    if (name is None) == (photo is None):
+        raise UserError("say what to forget: --class NAME or --photo FILE")
+    learner = Learner(model)
+    if photo is not None:
+        before = learner.forget_photo(photo)
+        click.echo(f"Removed the photo from {model}, where it was known as '{before}', and all earlier steps.")
+        return
+    exact = is_closed_form(learner.require_bundle().spec)
+    learner.forget(str(name))
+    click.echo(
+        f"Removed '{name}' from {model}: its name, images, features, row of the head and all earlier steps. Copies of "
+        "the file still contain them."
+    )
+    if exact:
+        click.echo("The classifier is the one that would have been computed without this class.")
+    else:
+        click.echo(
+            "The weights of the network still reflect its images; that cannot be undone. To remove all traces, learn a "
+            "new model from the photos of the other classes."
+        )
+
+
+@click.command()
+@MODEL_FILE
+@click.argument("name")
+@click.argument("new")
+@report_errors()
+def rename(model: Path, name: str, new: str) -> None:
+    """Rename the class NAME to NEW.
 
     \b
     Example:
-      upcl forget birds.upcl --class robin
+      upcl rename birds.upcl robin "European robin"
     """
     from upcl.model.learner import Learner
 
-    Learner(model).forget(name)
-    click.echo(
-        f"Removed '{name}' from {model}: its name, exemplars, held-out images, row of the head and all earlier steps. "
-        "Copies of the file still contain them.\nThe weights of the network still reflect its images; that cannot be "
-        "undone. To remove all traces, learn a new model from the photos of the other classes."
-    )
+    Learner(model).rename(name, new)
+    click.echo(f"'{name}' is now '{new}' in {model}")
+
+
+@click.command()
+@MODEL_FILE
+@click.argument("name")
+@click.argument("into")
+@report_errors()
+def merge(model: Path, name: str, into: str) -> None:
+    """Make one class of two: the photos of NAME become photos of INTO.
+
+    This needs a classifier in closed form, the default for photos. The photos themselves are not needed.
+
+    \b
+    Example:
+      upcl merge birds.upcl crow raven
+    """
+    from upcl.model.learner import Learner
+
+    learner = Learner(model).merge(name, into)
+    click.echo(f"'{name}' is part of '{into}' now: {len(learner.classes)} classes")
+
+
+@click.command()
+@MODEL_FILE
+@click.argument("photo", type=click.Path(path_type=Path))
+@click.option("--class", "name", required=True, help="The class that the photo belongs to.")
+@report_errors()
+def correct(model: Path, photo: Path, name: str) -> None:
+    """Move a learned PHOTO to the class that it belongs to.
+
+    This needs a classifier in closed form, the default for photos. The other photos are not needed.
+
+    \b
+    Example:
+      upcl correct birds.upcl crow/7.jpg --class raven
+    """
+    from upcl.model.learner import Learner
+
+    before = Learner(model).correct(photo, name)
+    click.echo(f"the photo belongs to '{name}' now, no longer to '{before}'")
 
 
 def history_table(bundle: Bundle) -> Table:

@@ -81,37 +81,36 @@ def nearest_mean(statistics: Statistics) -> Linear:
     return means, torch.zeros_like(statistics.counts)
 
 
-def discriminant(statistics: Statistics, shrinkage: float) -> Linear:
+def discriminant(statistics: Statistics, strength: float) -> Linear:
     """Linear discriminant analysis with equal priors: the covariance within classes is shared and shrunk.
 
-    `w_c = S^-1 mu_c` and `b_c = -mu_c' S^-1 mu_c / 2` with `S = (1 - s) W + s tr(W)/d I`, where W is the covariance
-    within classes and s the shrinkage.
+    `w_c = S^-1 mu_c` and `b_c = -mu_c' S^-1 mu_c / 2` with `S = W + s tr(W) I`, where W is the covariance within
+    classes.
 
     Args:
         statistics: of features.
-        shrinkage: share s of the multiple of the identity, in [0, 1]; 0 needs more images than features.
+        strength: the shrinkage s, relative to the total variance within classes.
 
     Example:
         >>> features = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
-        >>> weight, bias = discriminant(Statistics.of(features, torch.tensor([0, 0, 1, 1]), 2), shrinkage=0.5)
+        >>> weight, bias = discriminant(Statistics.of(features, torch.tensor([0, 0, 1, 1]), 2), strength=0.5)
         >>> (features.double() @ weight.T + bias).argmax(1).tolist()
         [0, 0, 1, 1]
     """
     means = statistics.means
-    within = statistics.gram - means.T @ statistics.sums
-    within = within / statistics.counts.sum().clamp(min=1)
-    weight = torch.cholesky_solve(means.T, _shrunk(within, shrinkage)).T
+    within = (statistics.gram - means.T @ statistics.sums) / statistics.counts.sum().clamp(min=1)
+    weight = _solve_regularised(within, strength, means.T).T
     return weight, -(weight * means).sum(1) / 2
 
 
 def ridge(statistics: Statistics, strength: float) -> Linear:
     """Ridge regression of one-hot targets on features, with an intercept that is not penalised.
 
-    `W = (G + s tr(G)/d I)^-1 C`, where G is the Gram matrix of centred features and C their products with the targets.
+    `W = (G + s tr(G) I)^-1 C`, where G is the Gram matrix of centred features and C their products with the targets.
 
     Args:
         statistics: of features.
-        strength: the penalty s, relative to the mean diagonal of G.
+        strength: the penalty s, relative to the total variance of the features.
 
     Example:
         >>> features = torch.tensor([[1.0, 0.0], [3.0, 0.0], [0.0, 1.0], [0.0, 3.0]])
@@ -123,17 +122,39 @@ def ridge(statistics: Statistics, strength: float) -> Linear:
     mean, share = statistics.sums.sum(0) / num, statistics.counts / num
     centred = statistics.gram - num * torch.outer(mean, mean)
     products = statistics.sums - statistics.counts[:, None] * mean
-    penalty = strength * centred.diagonal().mean().clamp(min=_TINY)
-    factor = torch.linalg.cholesky(centred + penalty * torch.eye(len(centred), dtype=centred.dtype, device=mean.device))
-    weight = torch.cholesky_solve(products.T, factor).T
+    weight = _solve_regularised(centred, strength, products.T).T
     return weight, share - weight @ mean
 
 
-_TINY = 1e-12
+def row_space(features: Tensor) -> Tensor:
+    """Coordinates of features in the space that they span, for faster computation if they are few.
+
+    Classifiers of this module do not depend on the coordinate system, so predictions from these coordinates are the
+    same.
+
+    Args:
+        features: one row per image (N x d).
+
+    Returns:
+        The coordinates (N x min(N, d)), in double precision.
+
+    Example:
+        >>> features = torch.rand(3, 100)
+        >>> coordinates = row_space(features)
+        >>> coordinates.shape, torch.allclose(coordinates @ coordinates.T, (features @ features.T).double())
+        (torch.Size([3, 3]), True)
+    """
+    exact = features.double()
+    if len(exact) >= exact.shape[1]:
+        return exact
+    triangle: Tensor = torch.linalg.qr(exact.T, mode="r").R
+    return triangle.T
 
 
-def _shrunk(covariance: Tensor, shrinkage: float) -> Tensor:
-    """Cholesky factor of a covariance that is shrunk towards a multiple of the identity."""
-    identity = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
-    scale = covariance.diagonal().mean().clamp(min=_TINY)
-    return torch.linalg.cholesky((1 - shrinkage) * covariance + shrinkage * scale * identity)
+def _solve_regularised(matrix: Tensor, strength: float, right: Tensor) -> Tensor:
+    """Solve (matrix + strength * trace I) x = right, for a symmetric matrix without negative eigenvalues."""
+    total = matrix.trace().clamp(min=1e-12)
+    regularised = matrix.clone()
+    regularised.diagonal().add_(strength * total)
+    solution: Tensor = torch.cholesky_solve(right, torch.linalg.cholesky(regularised))
+    return solution

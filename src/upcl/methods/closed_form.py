@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from upcl.core.closed_form import Linear, Statistics
+from upcl.core.closed_form import Linear, Statistics, row_space
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Stage, Task
 from upcl.nets import Network
@@ -99,15 +99,18 @@ class ClosedForm(Method[StatisticsHead], ABC):
         Returns:
             The best regularisation (of equals, the strongest), and the share of correct predictions with it.
         """
-        head, folds = self.net.head, _folds(labels)
+        head, folds, everything = self.net.head, _folds(labels), self.net.head.statistics
+        features = F.normalize(embeddings).double()
+        if int(everything.counts.sum()) == len(labels):  # no other images: the space that these span is enough
+            features = row_space(features)
+            everything = Statistics.of(features, labels, head.num_classes)
         correct, total = torch.zeros(len(self.strengths), dtype=torch.float64), 0
         for fold in range(NUM_FOLDS):
-            left_out = folds == fold
-            features, targets = F.normalize(embeddings[left_out]).double(), labels[left_out]
-            statistics = head.statistics - head.measure(embeddings[left_out], targets)
+            left_out, targets = features[folds == fold], labels[folds == fold]
+            statistics = everything - Statistics.of(left_out, targets, head.num_classes)
             for i, strength in enumerate(self.strengths):
                 weight, bias = self.solve(statistics, strength)
-                correct[i] += float(((features @ weight.T + bias).argmax(1) == targets).sum())
+                correct[i] += float(((left_out @ weight.T + bias).argmax(1) == targets).sum())
             total += len(targets)
             if total >= ENOUGH:
                 break

@@ -10,7 +10,7 @@ from upcl.core.options import NonNegative, option
 
 from .closed_form import ClosedForm
 
-PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+PENALTIES = (1e-1, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,12 +31,12 @@ class Ridge(ClosedForm):
     paper = "ACIL: Analytic Class-Incremental Learning with Absolute Memorization and Privacy Protection (NeurIPS 2022)"
     summary = "frozen features, ridge regression of one-hot targets"
     deviations = (
-        "unit features with an intercept; the Gram matrix itself instead of its recursive inverse; the penalty is chosen "
-        "by cross-validation"
+        "unit features with an intercept; the Gram matrix itself instead of its recursive inverse; the penalty is "
+        "chosen by cross-validation"
     )
 
     penalty: NonNegative = option(
-        0.0, "penalty, relative to the mean diagonal of the Gram matrix; 0: chosen by cross-validation", "here"
+        0.0, "penalty, relative to the total variance of the features; 0: chosen by cross-validation", "here"
     )
 
     @property

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from upcl.core.closed_form import Linear, Statistics, discriminant
-from upcl.core.options import Fraction, option
+from upcl.core.options import NonNegative, option
 
 from .closed_form import ClosedForm
 
-SHRINKAGES = (0.9, 0.5, 0.2, 0.1, 0.03, 0.01)
+SHRINKAGES = (1e-1, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4, 1e-5)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -31,12 +31,14 @@ class SLDA(ClosedForm):
     paper = "Lifelong Machine Learning with Deep Streaming Linear Discriminant Analysis (CVPR Workshops 2020)"
     summary = "frozen features, linear discriminant analysis with a shared covariance"
     deviations = (
-        "unit features; the exact covariance within classes instead of a streaming estimate; the shrinkage is chosen by "
-        "cross-validation instead of 1e-4"
+        "unit features; the exact covariance within classes instead of a streaming estimate; the shrinkage is chosen "
+        "by cross-validation instead of fixed"
     )
 
-    shrinkage: Fraction = option(
-        0.0, "share of a multiple of the identity in the covariance; 0: chosen by cross-validation", "paper: 1e-4"
+    shrinkage: NonNegative = option(
+        0.0,
+        "what is added to the variances, relative to their sum; 0: chosen by cross-validation",
+        "paper: a share of 1e-4 of the identity",
     )
 
     @property

@@ -53,7 +53,9 @@ class UPCLPlus(UPCL):
     coordinates: Natural = option(2, "feature dimensions that each prototype owns, if 'nonnegative'", "here")
     weighting: TermWeights | None = option("normalised", "weights of the terms, as in upcl", "here")
     distil: Literal["features", "cosines", "both"] = option(
-        "features", "what is distilled: features (L_FKD), cosines to the old prototypes (KD_T), or both", "here"
+        "both",
+        "what is distilled: features (L_FKD), cosines to the old prototypes (KD_T), or both",
+        "validation (docs/upcl-plus.md)",
     )
     temperature: Positive = option(2.0, "temperature T of the distillation of cosines / tau", "here")
     distil_weight: NonNegative = option(1.0, "factor on the distillation", "here")

@@ -74,11 +74,13 @@ class ModelState:
         weights: parameters and buffers of the network, by name.
         growth: number of classes that each step added to the head.
         classes: names of the classes by label; None where a class was removed, so that labels never change.
-        exemplars: stored images for rehearsal and for the class means.
-        held_out: images for evaluation, never learned from.
+        exemplars: stored images for rehearsal and for the class means; or the features of all images learned from, if
+            a method in closed form works on features.
+        held_out: images (or features) for evaluation, never learned from.
         reading: the reading that predictions use: `head`, or `nme` (nearest mean of exemplars).
         calibration: how its scores become confidence.
         trained: short digests of all images learned from, by class: none of them is ever held out later.
+        tested: digests of all images held out, by class, if they are stored as features.
 
     Example:
         >>> from upcl.core.types import NO_SAMPLES
@@ -95,6 +97,7 @@ class ModelState:
     reading: str = "head"
     calibration: Calibration = UNCALIBRATED
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tested: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def class_names(self) -> list[str]:
@@ -137,8 +140,10 @@ class ModelSpec:
         std: standard deviation of the pixels per channel.
         memory: budget for exemplars, such as `20/class`.
         seed: seed of initialisation and training.
-        pretrained: the file of pretrained weights that the backbone started from, if any.
+        pretrained: the pretrained weights that the backbone started from, if any: a name or a file.
         frozen: whether the backbone is frozen.
+        features: whether exemplars and held-out images are stored as features of the frozen backbone.
+        automatic: whether every step chooses the method in closed form that does best in cross-validation.
         arrays: how arrays are interpreted, for a model that learned from arrays.
 
     Example:
@@ -158,6 +163,8 @@ class ModelSpec:
     seed: int = 0
     pretrained: str = ""
     frozen: bool = False
+    features: bool = False
+    automatic: bool = False
     arrays: Arrays | None = None
 
 

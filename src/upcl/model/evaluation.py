@@ -11,6 +11,7 @@ from upcl.methods import Method
 
 from .bundle import ModelSpec, ModelState
 from .calibration import UNCALIBRATED, Calibration, calibrate
+from .closed_form import is_closed_form
 from .predictor import Predictor
 
 
@@ -19,7 +20,8 @@ class HeldOutResult:
     """How well a model does on its held-out images.
 
     Attributes:
-        reading: the more accurate reading, `head` or `nme`; `head` if they tie or there are no exemplars.
+        reading: the more accurate reading, `head` or `nme`; `head` if they tie, if there are no exemplars, or if the
+            classifier is in closed form and was chosen by cross-validation.
         calibration: of that reading.
         by_class: accuracy of each class by that reading, in percent; None for a class without held-out images.
         accuracy: accuracy by reading, in percent; empty without held-out images.
@@ -72,8 +74,8 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
     predictions = predictor.predict(held_out.inputs)
     correct = {name: scores.argmax(1) == held_out.labels for name, scores in predictions.scores.items()}
     accuracy = {name: _percent(hits) for name, hits in correct.items()}
-    no_exemplars = bool(predictor.scoring.without_mean.all())
-    reading = "head" if no_exemplars else max(accuracy, key=lambda name: accuracy[name] or 0.0)
+    head_only = is_closed_form(spec) or bool(predictor.scoring.without_mean.all())
+    reading = "head" if head_only else max(accuracy, key=lambda name: accuracy[name] or 0.0)
     by_class = {
         name: _percent(correct[reading][held_out.labels == label])
         for label, name in enumerate(state.classes)

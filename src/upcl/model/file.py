@@ -8,7 +8,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -29,8 +29,8 @@ from upcl.data.io.images import encode_png
 from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
 from .calibration import Calibration
 
-FORMAT, VERSION = "upcl-model", 2
-MANIFEST = "manifest.json"
+FORMAT, VERSION = "upcl-model", 3
+MANIFEST, SHARED, FEATURES = "manifest.json", "weights/shared.safetensors", "features.safetensors"
 MAX_BYTES = 4 * 2**30  # of a file, and of its images once decoded
 MAX_SIZE = 1024  # pixels per side
 
@@ -47,10 +47,11 @@ class ModelFileError(UpclError):
 
 @dataclass(frozen=True)
 class _StoredImages:
-    """Samples as the manifest stores them: images by digest."""
+    """Samples as the manifest stores them: images by digest, or features by their row in the table of features."""
 
     images: list[str]
     labels: list[int]
+    rows: list[NonNegativeInt] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class _StoredState:
     reading: Literal["head", "nme"]
     calibration: Calibration
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tested: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 _SPEC = TypeAdapter(ModelSpec)
@@ -96,48 +98,84 @@ def save(bundle: Bundle, path: Path) -> None:
 
 
 class _Writer:
-    """Fills an archive. Each image is stored once, however many states share it."""
+    """Fills an archive. Images, features, and weights that all states have in common are stored once."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self.archive = archive
         self.stored: set[str] = set()
+        self.rows: dict[bytes, int] = {}
+        self.features: list[Tensor] = []
 
     def write(self, bundle: Bundle) -> None:
-        states = {str(number): self.add_state(number, state) for number, state in bundle.states.items()}
+        shared = _shared_weights([state.weights for state in bundle.states.values()])
+        states = {str(number): self.add_state(number, state, shared) for number, state in bundle.states.items()}
         manifest = {
             "format": FORMAT,
             "version": VERSION,
             "written_by": {"upcl": version("upcl"), "torch": torch.__version__},
             "spec": asdict(bundle.spec),
             "history": [asdict(entry) for entry in bundle.history],
+            "shared_sha256": self.add_tensors(SHARED, shared),
+            "features_sha256": self.add_tensors(
+                FEATURES, {"features": torch.stack(self.features)} if self.features else {}
+            ),
             "states": states,
         }
         self.archive.writestr(MANIFEST, json.dumps(manifest, indent=1, allow_nan=False))
 
-    def add_state(self, number: int, state: ModelState) -> dict[str, Any]:
+    def add_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> str:
+        """Store tensors, and return the digest of their entry."""
+        content = safetensors.torch.save({key: value.contiguous() for key, value in tensors.items()})
+        self.archive.writestr(name, content, zipfile.ZIP_STORED)  # compression gains little
+        return hashlib.sha256(content).hexdigest()
+
+    def add_state(self, number: int, state: ModelState, shared: Mapping[str, Tensor]) -> dict[str, Any]:
         """Store the weights and images of a state, and return its entry in the manifest."""
-        weights = safetensors.torch.save({name: value.contiguous() for name, value in state.weights.items()})
-        self.archive.writestr(_weights_entry(number), weights, zipfile.ZIP_STORED)  # compression gains little
+        own = {name: value for name, value in state.weights.items() if name not in shared}
         return {
-            "weights_sha256": hashlib.sha256(weights).hexdigest(),
+            "weights_sha256": self.add_tensors(_weights_entry(number), own),
             "growth": state.growth,
             "classes": state.classes,
-            "exemplars": self.add_images(state.exemplars),
-            "held_out": self.add_images(state.held_out),
+            "exemplars": self.add_samples(state.exemplars),
+            "held_out": self.add_samples(state.held_out),
             "reading": state.reading,
             "calibration": asdict(state.calibration),
             "trained": state.trained,
+            "tested": state.tested,
         }
 
-    def add_images(self, samples: Samples) -> dict[str, Any]:
-        digests = []
-        for image in samples.inputs:
-            digest = _pixel_digest(image)
-            digests.append(digest)
-            if digest not in self.stored:
-                self.stored.add(digest)
-                self.archive.writestr(_image_entry(digest), encode_png(image.numpy()), zipfile.ZIP_STORED)
-        return {"images": digests, "labels": samples.labels.tolist()}
+    def add_samples(self, samples: Samples) -> dict[str, Any]:
+        """Store images or features, and return what the manifest says about them."""
+        labels = samples.labels.tolist()
+        if samples.inputs.is_floating_point():
+            return {"images": [], "labels": labels, "rows": [self.add_feature(row) for row in samples.inputs]}
+        return {"images": [self.add_image(image) for image in samples.inputs], "labels": labels}
+
+    def add_feature(self, feature: Tensor) -> int:
+        content = feature.numpy().tobytes()
+        if content not in self.rows:
+            self.rows[content] = len(self.features)
+            self.features.append(feature)
+        return self.rows[content]
+
+    def add_image(self, image: Tensor) -> str:
+        digest = _pixel_digest(image)
+        if digest not in self.stored:
+            self.stored.add(digest)
+            self.archive.writestr(_image_entry(digest), encode_png(image.numpy()), zipfile.ZIP_STORED)
+        return digest
+
+
+def _shared_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Tensors that are the same in several states, such as a frozen backbone."""
+    first, *others = states
+    if not others:
+        return {}
+    return {
+        name: value
+        for name, value in first.items()
+        if all(name in other and torch.equal(other[name], value) for other in others)
+    }
 
 
 def load(path: Path) -> Bundle:
@@ -177,7 +215,10 @@ def _read_bundle(path: Path, archive: zipfile.ZipFile) -> Bundle:
     history = _HISTORY.validate_python(manifest["history"])
     stored = _STATES.validate_python(manifest["states"])
     _check_image_bytes(stored, spec)
-    states = {number: _read_state(archive, number, entry, spec) for number, entry in stored.items()}
+    shared = _read_tensors(archive, SHARED, manifest["shared_sha256"])
+    features = _read_tensors(archive, FEATURES, manifest["features_sha256"]).get("features")
+    reader = _Reader(archive, spec, shared, torch.empty(0, 0) if features is None else features)
+    states = {number: reader.read_state(number, entry) for number, entry in stored.items()}
     if not states or max(states) >= len(history):
         raise ModelFileError(f"{path} is damaged: its states and its history do not match")
     return Bundle(spec, history, states, {key: str(value) for key, value in manifest["written_by"].items()})
@@ -194,6 +235,8 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ModelFileError(f"{path} is not a upcl model: its manifest declares another format")
     if manifest["version"] == 1:
         _upgrade_from_1(manifest)
+    if manifest["version"] == 2:
+        manifest |= {"shared_sha256": "", "features_sha256": "", "version": VERSION}
     if manifest["version"] != VERSION:
         found = manifest["version"]
         raise ModelFileError(f"{path} has format version {found}; this upcl reads up to {VERSION}: upgrade upcl")
@@ -209,7 +252,7 @@ def _upgrade_from_1(manifest: dict[str, Any]) -> None:
         calibration = state["calibration"]
         calibration["false_alarm_rate"] = calibration.pop("false_alarms")
         calibration["num_images"] = calibration.pop("images")
-    manifest["version"] = VERSION
+    manifest["version"] = 2
 
 
 def _check_spec(spec: ModelSpec) -> None:
@@ -227,23 +270,48 @@ def _check_image_bytes(stored: Mapping[int, _StoredState], spec: ModelSpec) -> N
         raise ValueError(f"its decoded images would take more than {MAX_BYTES:,} bytes")
 
 
-def _read_state(archive: zipfile.ZipFile, number: int, entry: _StoredState, spec: ModelSpec) -> ModelState:
-    content = archive.read(_weights_entry(number))
-    if hashlib.sha256(content).hexdigest() != entry.weights_sha256:
-        raise ValueError("the weights do not match their digest")
-    weights = safetensors.torch.load(content)
-    _check_state(entry, weights)
-    num_classes = len(entry.classes)
-    return ModelState(
-        weights=weights,
-        growth=entry.growth,
-        classes=entry.classes,
-        exemplars=_read_images(archive, entry.exemplars, spec, num_classes),
-        held_out=_read_images(archive, entry.held_out, spec, num_classes),
-        reading=entry.reading,
-        calibration=entry.calibration,
-        trained=entry.trained,
-    )
+def _read_tensors(archive: zipfile.ZipFile, name: str, sha256: str) -> dict[str, Tensor]:
+    """Tensors of an entry; none if the manifest has no digest for it."""
+    if not sha256:
+        return {}
+    content = archive.read(name)
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise ValueError(f"{name} does not match its digest")
+    return safetensors.torch.load(content)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads the states of an archive."""
+
+    archive: zipfile.ZipFile
+    spec: ModelSpec
+    shared: dict[str, Tensor]
+    features: Tensor
+
+    def read_state(self, number: int, entry: _StoredState) -> ModelState:
+        weights = {**self.shared, **_read_tensors(self.archive, _weights_entry(number), entry.weights_sha256)}
+        _check_state(entry, weights)
+        num_classes = len(entry.classes)
+        return ModelState(
+            weights=weights,
+            growth=entry.growth,
+            classes=entry.classes,
+            exemplars=self.read_samples(entry.exemplars, num_classes),
+            held_out=self.read_samples(entry.held_out, num_classes),
+            reading=entry.reading,
+            calibration=entry.calibration,
+            trained=entry.trained,
+            tested=entry.tested,
+        )
+
+    def read_samples(self, stored: _StoredImages, num_classes: int) -> Samples:
+        if not self.spec.features:
+            return _read_images(self.archive, stored, self.spec, num_classes)
+        labels = _checked_labels(stored, len(stored.rows), num_classes)
+        if not bool(torch.isfinite(self.features).all()):
+            raise ValueError("a feature is not finite")
+        return Samples(self.features[torch.tensor(stored.rows, dtype=torch.int64)], labels)
 
 
 def _check_state(entry: _StoredState, weights: Mapping[str, Tensor]) -> None:
@@ -258,15 +326,20 @@ def _check_state(entry: _StoredState, weights: Mapping[str, Tensor]) -> None:
 
 
 def _read_images(archive: zipfile.ZipFile, stored: _StoredImages, spec: ModelSpec, num_classes: int) -> Samples:
-    labels = torch.tensor(stored.labels, dtype=torch.int64)
-    if len(labels) != len(stored.images):
-        raise ValueError("the numbers of images and labels differ")
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
-        raise ValueError("an image is labelled with a class that does not exist")
+    labels = _checked_labels(stored, len(stored.images), num_classes)
     images = torch.empty(len(labels), spec.channels, spec.size, spec.size, dtype=torch.uint8)
     for index, digest in enumerate(stored.images):
         images[index] = _read_image(archive.read(_image_entry(digest)), digest, spec)
     return Samples(images, labels)
+
+
+def _checked_labels(stored: _StoredImages, num: int, num_classes: int) -> Tensor:
+    labels = torch.tensor(stored.labels, dtype=torch.int64)
+    if len(labels) != num:
+        raise ValueError("the numbers of images and labels differ")
+    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
+        raise ValueError("an image is labelled with a class that does not exist")
+    return labels
 
 
 def _read_image(content: bytes, digest: str, spec: ModelSpec) -> Tensor:

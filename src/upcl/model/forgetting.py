@@ -8,6 +8,7 @@ from typing import Any
 from upcl.methods import Method
 
 from .bundle import Bundle, HistoryEntry, ModelState
+from .closed_form import backbone_weights, fit_classifier, is_closed_form
 from .evaluation import evaluate_held_out
 from .spec import copy_weights
 from .update import utc_now
@@ -16,7 +17,10 @@ REMOVED = "(removed)"
 
 
 def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
-    """Remove a class from a model. Other labels stay as they are; what the backbone learned from its images remains.
+    """Remove a class from a model. Other labels stay as they are.
+
+    A classifier in closed form is then the one that would have been computed without the class. Otherwise, what the
+    backbone learned from its images remains.
 
     Args:
         bundle: the model.
@@ -36,12 +40,18 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
         ((None, 'dog'), 'a class was removed')
     """
     label = bundle.state.classes.index(name)
-    method.net.head.forget(label)
-    state = dataclasses.replace(_without_class(bundle.state, label, name), weights=copy_weights(method))
-    result = evaluate_held_out(method, bundle.spec, state)
+    state, spec = _without_class(bundle.state, label, name), bundle.spec
+    if is_closed_form(spec):  # exactly as if the class had never been learned
+        spec, method, _ = fit_classifier(
+            spec, state.exemplars, len(state.classes), backbone_weights(state), method.setting.device
+        )
+    else:
+        method.net.head.forget(label)
+    state = dataclasses.replace(state, weights=copy_weights(method))
+    result = evaluate_held_out(method, spec, state)
     entry = HistoryEntry(when=utc_now(), accuracy=result.accuracy, by_class=result.by_class, note="a class was removed")
     history = tuple(_without_name(entry, name) for entry in bundle.history)
-    return Bundle(bundle.spec, (*history, entry), {len(history): result.apply(state)})
+    return Bundle(spec, (*history, entry), {len(history): result.apply(state)})
 
 
 def _without_class(state: ModelState, label: int, name: str) -> ModelState:
@@ -51,6 +61,7 @@ def _without_class(state: ModelState, label: int, name: str) -> ModelState:
         exemplars=state.exemplars[state.exemplars.labels != label],
         held_out=state.held_out[state.held_out.labels != label],
         trained={key: value for key, value in state.trained.items() if key != name},
+        tested={key: value for key, value in state.tested.items() if key != name},
     )
 
 
@@ -60,4 +71,5 @@ def _without_name(entry: HistoryEntry, name: str) -> HistoryEntry:
         added=tuple(REMOVED if other == name else other for other in entry.added),
         extra={key: value for key, value in entry.extra.items() if key != name},
         by_class={key: value for key, value in entry.by_class.items() if key != name},
+        note="" if name in entry.note else entry.note,
     )

@@ -31,13 +31,15 @@ class NothingNewError(UserError):
 
 @dataclass(frozen=True, eq=False)
 class NewImages:
-    """Images offered to a model: uint8 (N x C x size x size), with the name of the class of each.
+    """Images offered to a model: uint8 (N x C x size x size) or features (N x d), with the name of the class of each.
 
     Args:
         train: images to learn from.
         train_names: their classes.
         held_out: images to hold out for evaluation.
         held_out_names: their classes.
+        digests: digests of the images to learn from and to hold out, if they are given as features; otherwise they are
+            computed from the pixels.
 
     Example:
         >>> pixels = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
@@ -50,6 +52,7 @@ class NewImages:
     train_names: Sequence[str]
     held_out: Tensor
     held_out_names: Sequence[str]
+    digests: tuple[Sequence[str], Sequence[str]] = ((), ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +66,7 @@ class Intake:
         extra: additional images of known classes.
         held_out: images for evaluation, of new and known classes.
         trained: digests of all images that the model will have learned from, by class.
+        tested: digests of all images that the model will hold out, by class.
         notes: remarks on images that were left out because the model knows them under another name.
 
     Example:
@@ -80,6 +84,7 @@ class Intake:
     extra: Samples
     held_out: Samples
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    tested: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     @property
@@ -120,7 +125,10 @@ def sort_images(images: NewImages, before: ModelState | None) -> Intake:
     """
     known = _known_digests(before)
     old = before.classes if before else ()
-    offered = _Digested(images.train, images.train_names), _Digested(images.held_out, images.held_out_names)
+    offered = (
+        _Digested(images.train, images.train_names, images.digests[0]),
+        _Digested(images.held_out, images.held_out_names, images.digests[1]),
+    )
     notes = tuple(_label_conflicts(offered, known))
     train = offered[0].without(known)
     classes = (*old, *sorted(set(train.names).difference(old)))
@@ -129,13 +137,15 @@ def sort_images(images: NewImages, before: ModelState | None) -> Intake:
     if not len(learned):
         reason = "nothing to learn: the model already has every one of these images"
         raise NothingNewError("; ".join([reason, *notes]))
+    held_out = offered[1].without({*known, *train.digests})
     return Intake(
         classes=classes,
         num_old=len(old),
         train=learned[learned.labels >= len(old)],
         extra=learned[learned.labels < len(old)],
-        held_out=offered[1].without({*known, *train.digests}).samples(labels),
+        held_out=held_out.samples(labels),
         trained=_merge_digests(before.trained if before else {}, train, labels),
+        tested=_merge_digests(before.tested if before else {}, held_out, labels),
         notes=notes,
     )
 
@@ -183,6 +193,8 @@ def _known_digests(state: ModelState | None) -> dict[str, str]:
     if state is None:
         return {}
     known = {digest: name for name, digests in state.trained.items() for digest in digests}
+    if state.exemplars.inputs.is_floating_point():  # features: the digests of their photos are stored
+        return known | {digest: name for name, digests in state.tested.items() for digest in digests}
     for part in (state.exemplars, state.held_out):
         for image, label in zip(part.inputs, part.labels.tolist(), strict=True):
             known[image_digest(image)] = str(state.classes[label])
@@ -202,10 +214,10 @@ def _label_conflicts(offered: Iterable[_Digested], known: Mapping[str, str]) -> 
 
 
 def _merge_digests(
-    before: Mapping[str, tuple[str, ...]], train: _Digested, labels: Mapping[str, int]
+    before: Mapping[str, tuple[str, ...]], images: _Digested, labels: Mapping[str, int]
 ) -> dict[str, tuple[str, ...]]:
-    merged = {**before}
-    for name in labels:
-        added = tuple(digest for digest, other in zip(train.digests, train.names, strict=True) if other == name)
-        merged[name] = (*before.get(name, ()), *added)
-    return merged
+    added: dict[str, list[str]] = {name: [] for name in labels}
+    for digest, name in zip(images.digests, images.names, strict=True):
+        if name in added:
+            added[name].append(digest)
+    return {**before, **{name: (*before.get(name, ()), *digests) for name, digests in added.items()}}

@@ -4,36 +4,55 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.files import exclusive_lock
+from upcl.core.identity import weights_sha256
 from upcl.core.seeding import preserve_rng_state
 from upcl.core.splits import hold_out
 from upcl.data.io.decoding import decode_images
-from upcl.data.io.listing import ImageFile
+from upcl.data.io.listing import FolderListing, ImageFile, list_image_files
 from upcl.data.io.paths import printable_path
-from upcl.data.io.scan import scan_folder
+from upcl.data.io.scan import inspect_files, report_on
 from upcl.methods import Method
+from upcl.nets import frozen_copy
 from upcl.training.environment import select_device
+from upcl.training.precision import choose_precision
 
-from .bundle import Bundle, ModelState
+from .bundle import Bundle, ModelSpec, ModelState
+from .closed_form import backbone_weights
+from .editing import merge_classes, move_photo, remove_photo, rename_class
 from .file import ModelFileError, load, save
 from .forgetting import forget_class
 from .intake import NewImages
+from .photo_features import FeatureCache, extract_photos, feature_cache, smallest_side
 from .plan import check_options, plan_update
 from .predictor import Predictor
-from .spec import LearnOptions, choose_image_shape, make_method, restore_state
+from .spec import (
+    LearnOptions,
+    choose_image_shape,
+    feature_spec,
+    load_pretrained_weights,
+    make_method,
+    restore_state,
+    works_on_features,
+)
 from .update import EpochCallback, apply_update
 
+DIGEST_DIGITS = 16  # of a photo's file, in hexadecimal
 HELD_OUT_FRACTION = 0.2  # of each class's images
+MIN_HELD_OUT_FROM = 5  # photos of a class: with fewer, it may be that none is held out
 
 
 class Learner:
@@ -119,23 +138,68 @@ class Learner:
         Raises:
             UserError: if no image can be learned from, an option is wrong, or known classes lose too much accuracy.
         """
-        chosen = dataclasses.replace(learn_options or LearnOptions(), **options)
-        report, files = scan_folder(Path(folder))
-        self.notes = list(report.notes())
-        train, held_out = _split(files)
-        if not train:
-            first = "" if not report.broken else f"; first error: {report.broken[0][0]}: {report.broken[0][1]}"
-            raise UserError(f"{printable_path(folder)} contains no readable image to learn from{first}")
-        self._note_untrained_classes(train, held_out)
+        chosen, root = dataclasses.replace(learn_options or LearnOptions(), **options), Path(folder)
+        listing = list_image_files(root)
+        if works_on_features(chosen, self.bundle.spec if self.bundle else None, smallest_side(listing.files)):
+            return self._learn_features(root, listing, chosen, on_epoch)
+        files = inspect_files(listing.files)
+        train, held_out = self._split(root, listing, files)
         self._check_options(chosen, files)
         with self._exclusive():
             size, channels = self._image_shape(chosen, files)
             decoded = [
-                decode_images([file.path for file in part], size, channels, Path(folder).name)
-                for part in (train, held_out)
+                decode_images([file.path for file in part], size, channels, root.name) for part in (train, held_out)
             ]
             names = [[file.label for file in part] for part in (train, held_out)]
             return self._update(NewImages(decoded[0], names[0], decoded[1], names[1]), chosen, on_epoch)
+
+    def _learn_features(
+        self, root: Path, listing: FolderListing, options: LearnOptions, on_epoch: EpochCallback | None
+    ) -> Learner:
+        """Compute the features of all photos in one pass, and learn from them."""
+        spec = feature_spec(options, self.bundle.spec if self.bundle else None, self.path)
+        with self._exclusive():
+            photos = extract_photos(listing.files, spec.size, *self._feature_extractor(spec))
+            train, held_out = self._split(root, listing, photos.files, by_digest=True)
+            rows = {file.path: row for row, file in enumerate(photos.readable)}
+            parts = [photos.features[[rows[file.path] for file in part]] for part in (train, held_out)]
+            names = [[file.label for file in part] for part in (train, held_out)]
+            digests = [[file.digest[:DIGEST_DIGITS] for file in part] for part in (train, held_out)]
+            images = NewImages(parts[0], names[0], parts[1], names[1], (digests[0], digests[1]))
+            return self._update(images, options, on_epoch, spec)
+
+    def _feature_extractor(self, spec: ModelSpec) -> tuple[Callable[[Tensor], Tensor], FeatureCache]:
+        """What computes features from photos, and the cache of those computed before."""
+        precision = choose_precision(self.device, spec.size)
+        with preserve_rng_state():
+            method = make_method(spec, 1, self.device, precision=precision)
+        if self.bundle:
+            method.net.backbone.load_state_dict(backbone_weights(self.bundle.state))
+        else:
+            load_pretrained_weights(method, spec)
+        net, transform = frozen_copy(method.net), method.setting.transform
+        weights = weights_sha256(method.net.backbone.state_dict())
+        identity = f"{weights} {spec.size} {spec.mean} {spec.std} {precision}"
+
+        @torch.no_grad()
+        def compute(images: Tensor) -> Tensor:
+            return net.features(transform.test(images.to(self.device)))
+
+        return compute, feature_cache(identity, method.net.backbone.dim)
+
+    def _split(
+        self, root: Path, listing: FolderListing, files: Sequence[ImageFile], *, by_digest: bool = False
+    ) -> tuple[list[ImageFile], list[ImageFile]]:
+        """Images to learn from and to hold out; remarks on the folder are noted."""
+        report = report_on(root, listing, files)
+        self.notes = list(report.notes())
+        readable = [file for file in files if not file.error]
+        train, held_out = (_split_by_digest if by_digest else _split)(readable)
+        if not train:
+            first = "" if not report.broken else f"; first error: {report.broken[0][0]}: {report.broken[0][1]}"
+            raise UserError(f"{printable_path(root)} contains no readable image to learn from{first}")
+        self._note_untrained_classes(train, held_out)
+        return train, held_out
 
     def learn_images(
         self, images: NewImages, learn_options: LearnOptions | None = None, on_epoch: EpochCallback | None = None
@@ -150,9 +214,15 @@ class Learner:
         with self._exclusive():
             return self._update(images, learn_options or LearnOptions(), on_epoch)
 
-    def _update(self, images: NewImages, options: LearnOptions, on_epoch: EpochCallback | None) -> Learner:
+    def _update(
+        self,
+        images: NewImages,
+        options: LearnOptions,
+        on_epoch: EpochCallback | None,
+        spec: ModelSpec | None = None,
+    ) -> Learner:
         with preserve_rng_state():
-            plan = plan_update(self.path, self.bundle, images, options, self.device)
+            plan = plan_update(self.path, self.bundle, images, options, self.device, spec)
             self.notes += plan.intake.notes
             bundle = apply_update(plan, on_epoch)
         self._replace(bundle)
@@ -251,6 +321,69 @@ class Learner:
             self._replace(forget_class(bundle, name, self._restore(bundle.state)))
         return self
 
+    def rename(self, name: str, new: str) -> Learner:
+        """Give a class another name.
+
+        Args:
+            name: the present name.
+            new: the new name.
+
+        Raises:
+            UserError: if the class is unknown or the new name is taken.
+        """
+        with self._exclusive():
+            self._replace(rename_class(self.require_bundle(), name, new))
+        return self
+
+    def merge(self, name: str, into: str) -> Learner:
+        """Make one class of two.
+
+        Args:
+            name: the class that disappears.
+            into: the class that gets its photos.
+
+        Raises:
+            UserError: if a class is unknown, or the classifier is not in closed form.
+        """
+        with self._exclusive(), preserve_rng_state():
+            self._replace(merge_classes(self.require_bundle(), name, into, self.device))
+        return self
+
+    def correct(self, photo: str | Path, name: str) -> str:
+        """Move a photo that was learned to another class.
+
+        Args:
+            photo: the file; it is recognised by its content.
+            name: the class that it belongs to.
+
+        Returns:
+            The class that it had.
+
+        Raises:
+            UserError: if the photo or the class is unknown, or the classifier is not in closed form.
+        """
+        with self._exclusive(), preserve_rng_state():
+            bundle, before = move_photo(self.require_bundle(), _photo_digest(photo), name, self.device)
+            self._replace(bundle)
+        return before
+
+    def forget_photo(self, photo: str | Path) -> str:
+        """Remove a photo: the model is then the same as if it had never seen it. Earlier states are removed, too.
+
+        Args:
+            photo: the file; it is recognised by its content.
+
+        Returns:
+            The class that it had.
+
+        Raises:
+            UserError: if the photo is unknown or the only one of its class, or the classifier is not in closed form.
+        """
+        with self._exclusive(), preserve_rng_state():
+            bundle, before = remove_photo(self.require_bundle(), _photo_digest(photo), self.device)
+            self._replace(bundle)
+        return before
+
     # the file
 
     @contextmanager
@@ -269,6 +402,14 @@ class Learner:
     def _replace(self, bundle: Bundle) -> None:
         self.bundle, self._predictor = bundle, None
         save(bundle, self.path)
+
+
+def _photo_digest(photo: str | Path) -> str:
+    """The short digest that a model stores for a photo."""
+    try:
+        return hashlib.sha256(Path(photo).read_bytes()).hexdigest()[:DIGEST_DIGITS]
+    except OSError as error:
+        raise UserError(f"{printable_path(photo)} cannot be read: {error.strerror}") from None
 
 
 def _file_version(path: Path) -> tuple[int, int, int] | None:
@@ -298,3 +439,25 @@ def _split(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]
     mask = hold_out(labels, HELD_OUT_FRACTION, seed=0, groups=digests, min_per_class=1)
     learned = [file for file, held in zip(divided, mask, strict=True) if not held]
     return [*learned, *single], [file for file, held in zip(divided, mask, strict=True) if held]
+
+
+def _split_by_digest(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Images to learn from and to hold out: those of a test folder, or the fifth with the smallest digests.
+
+    Whether a photo is held out depends on its content alone, not on when it arrives or with which others. Only a class
+    of at least five photos that would have none gives up one.
+    """
+    tested = [file for file in files if file.split == "test"]
+    train = [file for file in files if file.split == "train"]
+    if tested:
+        return train, tested
+    chosen: set[str] = set()
+    by_label: dict[str, set[str]] = {}
+    for file in train:
+        by_label.setdefault(file.label, set()).add(file.digest)
+    for found in by_label.values():
+        digests = sorted(found)
+        small = [digest for digest in digests if int(digest[:8], 16) < HELD_OUT_FRACTION * 16**8]
+        small = digests[:1] if not small and len(digests) >= MIN_HELD_OUT_FROM else small
+        chosen.update(small if len(small) < len(digests) else small[:-1])
+    return [file for file in train if file.digest not in chosen], [file for file in train if file.digest in chosen]

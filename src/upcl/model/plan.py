@@ -107,7 +107,12 @@ def check_options(
 
 
 def plan_update(
-    path: Path, bundle: Bundle | None, images: NewImages, options: LearnOptions, device: torch.device
+    path: Path,
+    bundle: Bundle | None,
+    images: NewImages,
+    options: LearnOptions,
+    device: torch.device,
+    spec: ModelSpec | None = None,
 ) -> UpdatePlan:
     """Resolve options and sort images, without training or writing anything.
 
@@ -117,6 +122,7 @@ def plan_update(
         images: images offered to the model.
         options: options of the user.
         device: where training runs.
+        spec: what the model is made with, if the images are features; otherwise it is resolved from the images.
 
     Raises:
         NothingNewError: if the model already has all images.
@@ -130,7 +136,7 @@ def plan_update(
         >>> plan.intake.added, plan.spec.size, plan.task.num_new, plan.work_folder.name
         (('cat', 'dog'), 8, 2, 'pets.upcl.work')
     """
-    spec = resolve_spec(options, images.train, bundle.spec if bundle else None, path)
+    spec = spec or resolve_spec(options, images.train, bundle.spec if bundle else None, path)
     recipes = resolve_recipes(options, spec)
     intake = sort_images(images, bundle.state if bundle else None)
     _check_extra_is_accepted(spec, intake)

@@ -158,13 +158,13 @@ class Predictor:
         """Predict from decoded images.
 
         Args:
-            images: uint8 images (N x C x size x size).
+            images: uint8 images (N x C x size x size), or features of the model's frozen backbone (N x d).
 
         Raises:
             ValueError: if the images have another shape than the model's.
         """
         expected = (self.spec.channels, self.spec.size, self.spec.size)
-        if images.shape[1:] != expected:
+        if images.shape[1:] != expected and not (self.spec.features and images.ndim == 2):
             raise ValueError(f"expected images of shape {expected}, got {tuple(images.shape[1:])}")
         with self._lock:
             features = self.method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))

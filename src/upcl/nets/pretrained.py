@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import safetensors.torch
@@ -84,21 +84,20 @@ def infer_backbone(weights: Mapping[str, Tensor], path: Path) -> str:
     """
 
     def overlap(name: str) -> float:
-        own, given = _own_shapes(name), {key: value.shape for key, value in _renamed(name, weights).items()}
+        own, given = _shapes(make_backbone(name)), {key: v.shape for key, v in _renamed(name, weights).items()}
         return len(own.items() & given.items()) / len(own.keys() | given.keys())
 
-    best = max(PRETRAINED, key=overlap)
-    if overlap(best) > 1 / 2:
+    overlaps = {name: overlap(name) for name in PRETRAINED}
+    best = max(overlaps, key=lambda name: overlaps[name])
+    if overlaps[best] > 1 / 2:
         return best
     names = ", ".join(sorted(weights)[:_SHOWN])
     raise UserError(f"{path} fits none of {', '.join(PRETRAINED)}: its first names are {names}")
 
 
-@cache
-def _own_shapes(name: str) -> dict[str, torch.Size]:
-    """Shapes of a backbone's tensors by name, without creating them."""
-    with torch.device("meta"):
-        state = make_backbone(name).state_dict()
+def _shapes(backbone: FeatureExtractor) -> dict[str, torch.Size]:
+    """Shapes of a backbone's tensors by name, without counters."""
+    state = backbone.state_dict()
     return {key: value.shape for key, value in state.items() if not key.endswith("num_batches_tracked")}
 
 
@@ -170,7 +169,7 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
         Traceback (most recent call last):
         upcl.core.errors.UserError: resnet18.pth does not fit resnet18-7x7: 100 tensors are missing, such as ...
     """
-    own, given = _own_shapes(name), _renamed(name, weights)
+    own, given = _shapes(backbone), _renamed(name, weights)
     problems = {
         "missing": sorted(own.keys() - given.keys()),
         "unexpected": sorted(given.keys() - own.keys()),

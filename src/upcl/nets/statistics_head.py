@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -79,6 +81,11 @@ class StatisticsHead(Head):
     @solution.setter
     def solution(self, solution: Linear) -> None:
         self.weight, self.bias = (value.to(self.weight.dtype) for value in solution)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Accept a state without the Gram matrix: it is large, and predictions do not need it."""
+        state_dict.setdefault(f"{prefix}gram", torch.zeros_like(self.gram))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def forget(self, label: int) -> None:
         """Erase the mean, the count and the row of a class. Its share of the Gram matrix cannot be told from that of

@@ -1,4 +1,4 @@
-"""Data sets that can be downloaded: from their official addresses, verified, and resumed after an interruption."""
+"""Downloads from official addresses, verified and resumed after an interruption; and the data sets that have one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import urllib.request
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from typing import Literal
 
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.progress import track
 
 from .archives import unpack
 
+Algorithm = Literal["md5", "sha256"]
 CHUNK_BYTES = 1 << 20
 TIMEOUT_SECONDS = 60
 IMAGENET_INSTRUCTIONS = (
@@ -133,10 +135,7 @@ def download_dataset(name: str, root: Path) -> Path:
 
 
 def fetch_archive(remote: RemoteArchive, root: Path) -> Path:
-    """Download an archive and verify its checksum.
-
-    An interrupted transfer is kept as `.part` and resumed by the next call; the final name exists only once the
-    checksum is right.
+    """Download an archive and verify its checksum, as `fetch_file` does.
 
     Args:
         remote: the archive to download.
@@ -152,21 +151,67 @@ def fetch_archive(remote: RemoteArchive, root: Path) -> Path:
         >>> fetch_archive(REMOTE_ARCHIVES["cifar100"], Path("data"))  # doctest: +SKIP
         PosixPath('data/cifar-100-python.tar.gz')
     """
-    target = root / remote.filename
-    if target.exists() and _md5(target) == remote.md5:
+    return fetch_file(remote.url, root / remote.filename, "md5", remote.md5)
+
+
+def fetch_file(url: str, target: Path, algorithm: Algorithm, checksum: str) -> Path:
+    """Download a file and verify its checksum.
+
+    An interrupted transfer is kept as `.part` and resumed by the next call; the final name exists only once the
+    checksum is right.
+
+    Args:
+        url: where the file is published.
+        target: where to store it.
+        algorithm: what the checksum is computed with.
+        checksum: the first digits of the checksum, or all of them, in hexadecimal.
+
+    Returns:
+        The target.
+
+    Raises:
+        UserError: the transfer failed or the checksum is wrong.
+
+    Example:
+        >>> url = "https://download.pytorch.org/models/resnet18-f37072fd.pth"
+        >>> fetch_file(url, Path("resnet18.pth"), "sha256", "f37072fd")  # doctest: +SKIP
+        PosixPath('resnet18.pth')
+    """
+    if target.exists() and file_checksum(target, algorithm).startswith(checksum):
         return target
     part = target.with_name(target.name + ".part")
     try:
-        _transfer(remote.url, part)
+        _transfer(url, part)
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         reason = getattr(error, "reason", error)
-        raise UserError(f"downloading {remote.url} failed: {reason}; rerun the command to resume") from None
-    found = _md5(part)
-    if found != remote.md5:
+        raise UserError(f"downloading {url} failed: {reason}; rerun the command to resume") from None
+    found = file_checksum(part, algorithm)
+    if not found.startswith(checksum):
         part.unlink()
-        raise UserError(f"{remote.url} has the wrong md5 checksum, {found} instead of {remote.md5}: file discarded")
+        raise UserError(f"{url} has the wrong {algorithm} checksum, {found} instead of {checksum}: file discarded")
     part.replace(target)
     return target
+
+
+def file_checksum(path: Path, algorithm: Algorithm) -> str:
+    """Compute the checksum of a file.
+
+    Args:
+        path: the file.
+        algorithm: what to compute it with.
+
+    Returns:
+        The checksum in hexadecimal.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "empty"
+        >>> path.touch()
+        >>> file_checksum(path, "md5")
+        'd41d8cd98f00b204e9800998ecf8427e'
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
 def _transfer(url: str, part: Path) -> None:
@@ -188,8 +233,3 @@ def _transfer(url: str, part: Path) -> None:
                 advance(len(block))
     if total is not None and done < total:
         raise ConnectionError(f"connection lost after {done:,} of {total:,} bytes")
-
-
-def _md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -116,7 +116,7 @@ def scan_folder(root: Path) -> tuple[FolderReport, list[ImageFile]]:
     """
     listing = list_image_files(root)
     files = inspect_files(listing.files)
-    return _report(root, listing, files), [file for file in files if not file.error]
+    return report_on(root, listing, files), [file for file in files if not file.error]
 
 
 def inspect_files(files: Sequence[ImageFile]) -> list[ImageFile]:
@@ -163,7 +163,19 @@ def _inspect(file: ImageFile) -> tuple[dict[str, Any], bool]:
     return {"width": image.width, "height": image.height, "grey": image.mode == "L", "digest": digest}, True
 
 
-def _report(root: Path, listing: FolderListing, files: Sequence[ImageFile]) -> FolderReport:
+def report_on(root: Path, listing: FolderListing, files: Sequence[ImageFile]) -> FolderReport:
+    """Report on image files that have been read.
+
+    Args:
+        root: the folder.
+        listing: what was found in it.
+        files: its files, completed with what reading them revealed.
+
+    Example:
+        >>> file = ImageFile(Path("birds/robin/1.jpg"), "robin", "train", width=640, height=480, digest="a")
+        >>> report_on(Path("birds"), FolderListing([file], [], []), [file]).sizes
+        {'640x480': 1}
+    """
     counts: dict[str, dict[str, int]] = {file.label: {"train": 0, "test": 0} for file in files}
     copies: dict[str, list[ImageFile]] = defaultdict(list)
     readable = [file for file in files if not file.error]

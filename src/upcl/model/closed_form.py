@@ -1,0 +1,116 @@
+"""Growth in closed form: a model's classifier follows from the features of all its photos, whatever their order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from upcl.core.types import Samples
+from upcl.methods import Method
+from upcl.methods.closed_form import ClosedForm
+from upcl.methods.registry import method_options
+
+from .bundle import ModelSpec, ModelState
+from .spec import AUTOMATIC_METHODS, find_package_method, make_method
+
+Digests = dict[str, tuple[str, ...]]
+"""Digests of the photos that a model learned from or holds out, by class."""
+
+
+def is_closed_form(spec: ModelSpec) -> bool:
+    """Whether the classifier of a model is computed, not trained, from stored features.
+
+    Args:
+        spec: what the model is made with.
+
+    Example:
+        >>> is_closed_form(ModelSpec("upcl", {}, "small", 1, 8, mean=(0.5,), std=(0.2,), memory="20/class"))
+        False
+    """
+    return spec.features and issubclass(find_package_method(spec.method), ClosedForm)
+
+
+def sort_features(samples: Samples, trained: Digests, classes: tuple[str | None, ...]) -> tuple[Samples, Digests]:
+    """Bring features into the order of their classes and digests, so that it does not matter when they were learned.
+
+    Args:
+        samples: features; those of a class are in the order of its digests.
+        trained: the digests.
+        classes: names of the classes by label; None for a removed class.
+
+    Returns:
+        The features and the digests in the new order.
+
+    Example:
+        >>> samples = Samples(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([1, 0, 1]))
+        >>> ordered, digests = sort_features(samples, {"cat": ("c",), "dog": ("b", "a")}, ("cat", "dog"))
+        >>> ordered.inputs[:, 0].tolist(), digests["dog"]
+        ([2.0, 3.0, 1.0], ('a', 'b'))
+    """
+    rows, ordered = [], {}
+    for label, name in enumerate(classes):
+        members = (samples.labels == label).nonzero()[:, 0].tolist()
+        if name is not None:
+            pairs = sorted(zip(trained.get(name, ()), members, strict=True))
+            ordered[name] = tuple(digest for digest, _ in pairs)
+            rows += [row for _, row in pairs]
+    return samples[torch.tensor(rows, dtype=torch.int64)], ordered
+
+
+def fit_classifier(
+    spec: ModelSpec, samples: Samples, num_labels: int, backbone: Mapping[str, Tensor], device: torch.device
+) -> tuple[ModelSpec, Method[Any], str]:
+    """Compute the classifier of a model from all its features, by the best method if the model is automatic.
+
+    Args:
+        spec: what the model is made with.
+        samples: features of all photos, as `sort_features` orders them.
+        num_labels: number of labels, removed classes included.
+        backbone: weights of the frozen backbone.
+        device: where to compute.
+
+    Returns:
+        The spec with the chosen method, the method, and a sentence on the choice (empty if there was none).
+    """
+    candidates, found = AUTOMATIC_METHODS if spec.automatic else (spec.method,), {}
+    for name in candidates:
+        chosen = dataclasses.replace(spec, method=name, options=_options(spec, name))
+        method = make_method(chosen, num_labels, device)
+        assert isinstance(method, ClosedForm)
+        method.net.grow(num_labels)
+        embeddings, labels = method.net.projector(samples.inputs.to(device).float()), samples.labels.to(device)
+        method.net.head.statistics = method.net.head.measure(embeddings, labels)
+        strength, accuracy = method.cross_validate(embeddings, labels)
+        found[name] = (accuracy, strength, chosen, method)
+    best = max(candidates, key=lambda name: found[name][0])
+    _, strength, chosen, method = found[best]
+    method.net.head.solution = method.solve(method.net.head.statistics, strength)
+    method.net.backbone.load_state_dict(dict(backbone))
+    figures = ", ".join(f"{found[name][3].title} {100 * found[name][0]:.1f} %" for name in candidates)
+    note = f"classifier: {method.title}, the best in cross-validation ({figures})" if spec.automatic else ""
+    return chosen, method, note
+
+
+def _options(spec: ModelSpec, name: str) -> dict[str, Any]:
+    given = {} if spec.automatic else spec.options
+    return method_options(name, find_package_method(name), given)
+
+
+def backbone_weights(state: ModelState) -> dict[str, Tensor]:
+    """The weights of the backbone of a state, by their names in the backbone.
+
+    Args:
+        state: the state.
+
+    Example:
+        >>> from upcl.core.types import NO_SAMPLES
+        >>> weights = {"backbone.stem": torch.zeros(1), "head.weight": torch.zeros(2)}
+        >>> list(backbone_weights(ModelState(weights, (1,), ("cat",), NO_SAMPLES, NO_SAMPLES)))
+        ['stem']
+    """
+    prefix = "backbone."
+    return {name.removeprefix(prefix): value for name, value in state.weights.items() if name.startswith(prefix)}
