@@ -21,7 +21,7 @@ DAMAGES = {  # what is wrong with the file, and what the error mentions
     "no manifest": r"no manifest\.json",
     "wrong label": "class that does not exist",
     "path as digest": "damaged",
-    "changed weights": "do not match their digest",
+    "changed weights": "does not match its digest",
     "huge images": "unexpected shape",
 }
 

@@ -37,11 +37,11 @@ def test_weights_change_unless_the_backbone_is_frozen(
 
 
 def test_upcl_gets_a_projector_on_a_frozen_backbone(photos: Path, weights: Path, tmp_path: Path) -> None:
-    learner = Learner(tmp_path / "model.upcl").learn(photos / "first", options(weights, frozen=True))
+    learner = Learner(tmp_path / "model.upcl").learn(photos / "first", options(weights, method="upcl", frozen=True))
     assert learner.require_bundle().spec.options["projector"] > 0
 
 
 def test_a_frozen_backbone_without_anything_to_train_is_an_error(photos: Path, weights: Path, tmp_path: Path) -> None:
-    bare = options(weights, frozen=True, options={"projector": 0})
+    bare = options(weights, method="upcl", frozen=True, options={"projector": 0})
     with pytest.raises(UserError, match="frozen"):
         Learner(tmp_path / "model.upcl").learn(photos / "first", bare)

@@ -150,7 +150,7 @@ def test_other_options_start_the_interrupted_update_again(
 
 # more images of known classes
 
-WITHOUT_MEMORY = [name for name, method in METHODS.items() if not method.uses_memory]
+WITHOUT_MEMORY = [name for name, method in METHODS.items() if not method.accepts_extra()]
 
 
 def test_these_methods_keep_no_exemplars() -> None:
@@ -233,10 +233,11 @@ def test_a_pretrained_backbone_is_loaded_and_kept_if_frozen(
 def test_a_frozen_backbone_needs_something_to_train_after_it(
     pretrained: LearnOptions, photos: Path, tmp_path: Path
 ) -> None:
-    learner = Learner(tmp_path / "upcl.upcl").learn(photos / "first", pretrained, frozen=True)
+    learner = Learner(tmp_path / "upcl.upcl").learn(photos / "first", pretrained, method="upcl", frozen=True)
     assert learner.require_bundle().spec.options["projector"] == 256
+    bare = dataclasses.replace(pretrained, method="upcl", options={"projector": 0})
     with pytest.raises(UserError, match="no parameters to train when the backbone is frozen"):
-        Learner(tmp_path / "m.upcl").learn(photos / "first", pretrained, frozen=True, options={"projector": 0})
+        Learner(tmp_path / "m.upcl").learn(photos / "first", bare, frozen=True)
 
 
 # what is stored

@@ -33,6 +33,8 @@ def torchvision_weights(name: str) -> dict[str, Tensor]:
                 rest = re.sub(rf"^{word}\.0", f"conv{number}", re.sub(rf"^{word}\.1", f"bn{number}", rest))
             key = f"layer{stage + 1}.{inside}.{rest}"
         found[key] = value + 0.01 * torch.rand_like(value) if value.is_floating_point() else value
+        if re.search(r"layer.*bn[23]\.weight", key):  # features of trained networks do not explode
+            found[key] = 0.1 * found[key]
     return {**found, "fc.weight": torch.randn(1000, backbone.dim), "fc.bias": torch.randn(1000)}
 
 

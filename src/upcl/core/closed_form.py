@@ -153,7 +153,7 @@ def row_space(features: Tensor) -> Tensor:
 
 def _solve_regularised(matrix: Tensor, strength: float, right: Tensor) -> Tensor:
     """Solve (matrix + strength * trace I) x = right, for a symmetric matrix without negative eigenvalues."""
-    total = matrix.trace().clamp(min=1e-12)
+    total = matrix.trace().clamp(min=1e-3)  # of unit features; less is rounding
     regularised = matrix.clone()
     regularised.diagonal().add_(strength * total)
     solution: Tensor = torch.cholesky_solve(right, torch.linalg.cholesky(regularised))

@@ -15,7 +15,7 @@ from upcl.methods.closed_form import ClosedForm
 from upcl.methods.registry import method_options
 
 from .bundle import ModelSpec, ModelState
-from .spec import AUTOMATIC_METHODS, find_package_method, make_method
+from .spec import AUTOMATIC_METHODS, copy_weights, find_package_method, make_method
 
 Digests = dict[str, tuple[str, ...]]
 """Digests of the photos that a model learned from or holds out, by class."""
@@ -75,6 +75,15 @@ def fit_classifier(
 
     Returns:
         The spec with the chosen method, the method, and a sentence on the choice (empty if there was none).
+
+    Example:
+        >>> from upcl.nets import make_backbone
+        >>> spec = ModelSpec("ncm", {}, "small", 3, 32, (0.5,) * 3, (0.2,) * 3, "20/class", features=True)
+        >>> samples = Samples(torch.eye(128)[[0, 0, 1, 1]], torch.tensor([0, 0, 1, 1]))
+        >>> backbone = make_backbone("small").state_dict()
+        >>> _, method, _ = fit_classifier(spec, samples, 2, backbone, torch.device("cpu"))
+        >>> method.scores(samples.inputs).argmax(1).tolist()
+        [0, 0, 1, 1]
     """
     candidates, found = AUTOMATIC_METHODS if spec.automatic else (spec.method,), {}
     for name in candidates:
@@ -98,6 +107,21 @@ def fit_classifier(
 def _options(spec: ModelSpec, name: str) -> dict[str, Any]:
     given = {} if spec.automatic else spec.options
     return method_options(name, find_package_method(name), given)
+
+
+def weights_to_store(method: Method[Any]) -> dict[str, Tensor]:
+    """Copy the weights of a classifier that can be computed anew from stored features: all but the Gram matrix.
+
+    Args:
+        method: the method.
+
+    Example:
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> "head.gram" in weights_to_store(MethodHarness(METHODS["ridge"], few_digits(1)).method)
+        False
+    """
+    return {name: value for name, value in copy_weights(method).items() if name != "head.gram"}
 
 
 def backbone_weights(state: ModelState) -> dict[str, Tensor]:

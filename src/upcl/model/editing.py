@@ -13,9 +13,8 @@ from upcl.core.errors import UserError, unknown_choice
 from upcl.core.types import Samples
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import Digests, backbone_weights, fit_classifier, is_closed_form, sort_features
+from .closed_form import Digests, backbone_weights, fit_classifier, is_closed_form, sort_features, weights_to_store
 from .evaluation import evaluate_held_out
-from .spec import copy_weights
 from .update import utc_now
 
 T = TypeVar("T")
@@ -85,6 +84,10 @@ def merge_classes(bundle: Bundle, name: str, into: str, device: torch.device) ->
 
     Raises:
         UserError: if a class is unknown, both are the same, or the classifier is not in closed form.
+
+    Example:
+        >>> merge_classes(bundle, "crow", "raven", torch.device("cpu")).state.classes  # doctest: +SKIP
+        (None, 'raven')
     """
     _require_closed_form(bundle)
     label, target = _require_class(bundle, name), _require_class(bundle, into)
@@ -126,6 +129,10 @@ def move_photo(bundle: Bundle, digest: str, name: str, device: torch.device) -> 
 
     Raises:
         UserError: if the photo or the class is unknown, or the classifier is not in closed form.
+
+    Example:
+        >>> move_photo(bundle, "0123456789abcdef", "raven", torch.device("cpu"))[1]  # doctest: +SKIP
+        'crow'
     """
     target = _require_class(bundle, name)
     place = _find_photo(bundle, digest)
@@ -151,6 +158,10 @@ def remove_photo(bundle: Bundle, digest: str, device: torch.device) -> tuple[Bun
 
     Raises:
         UserError: if the photo is unknown or the last one of its class, or the classifier is not in closed form.
+
+    Example:
+        >>> remove_photo(bundle, "0123456789abcdef", torch.device("cpu"))[1]  # doctest: +SKIP
+        'crow'
     """
     place = _find_photo(bundle, digest)
     changed = place.replace(bundle.state, *place.others(bundle.state))
@@ -202,7 +213,7 @@ def _refitted(bundle: Bundle, state: ModelState, note: str, device: torch.device
     spec, method, _ = fit_classifier(bundle.spec, samples, len(state.classes), backbone_weights(state), device)
     held_out, tested = sort_features(state.held_out, state.tested, state.classes)
     state = dataclasses.replace(
-        state, exemplars=samples, trained=trained, held_out=held_out, tested=tested, weights=copy_weights(method)
+        state, exemplars=samples, trained=trained, held_out=held_out, tested=tested, weights=weights_to_store(method)
     )
     result = evaluate_held_out(method, spec, state)
     entry = HistoryEntry(when=utc_now(), accuracy=result.accuracy, by_class=result.by_class, note=note)

@@ -8,7 +8,7 @@ from typing import Any
 from upcl.methods import Method
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import backbone_weights, fit_classifier, is_closed_form
+from .closed_form import backbone_weights, fit_classifier, is_closed_form, weights_to_store
 from .evaluation import evaluate_held_out
 from .spec import copy_weights
 from .update import utc_now
@@ -42,12 +42,12 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
     label = bundle.state.classes.index(name)
     state, spec = _without_class(bundle.state, label, name), bundle.spec
     if is_closed_form(spec):  # exactly as if the class had never been learned
-        spec, method, _ = fit_classifier(
-            spec, state.exemplars, len(state.classes), backbone_weights(state), method.setting.device
-        )
+        backbone, device = backbone_weights(state), method.setting.device
+        spec, method, _ = fit_classifier(spec, state.exemplars, len(state.classes), backbone, device)
+        state = dataclasses.replace(state, weights=weights_to_store(method))
     else:
         method.net.head.forget(label)
-    state = dataclasses.replace(state, weights=copy_weights(method))
+        state = dataclasses.replace(state, weights=copy_weights(method))
     result = evaluate_held_out(method, spec, state)
     entry = HistoryEntry(when=utc_now(), accuracy=result.accuracy, by_class=result.by_class, note="a class was removed")
     history = tuple(_without_name(entry, name) for entry in bundle.history)

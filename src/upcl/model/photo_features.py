@@ -250,7 +250,8 @@ def _decode(file: ImageFile, size: int, cache: FeatureCache) -> _Photo:
 def _compute(photos: Sequence[_Photo], compute: Callable[[Tensor], Tensor], cache: FeatureCache) -> np.ndarray:
     """The records of decoded photos, which are added to the cache."""
     pixels = np.stack([photo.pixels for photo in photos if photo.pixels is not None])
-    features = compute(torch.from_numpy(pixels).permute(0, 3, 1, 2)).to(torch.float16)
+    largest = torch.finfo(torch.float16).max
+    features = compute(torch.from_numpy(pixels).permute(0, 3, 1, 2)).clamp(-largest, largest).to(torch.float16)
     records = np.concatenate(
         [
             cache.record(

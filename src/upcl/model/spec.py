@@ -83,12 +83,12 @@ class LearnOptions:
     arrays: Arrays | None = None
 
 
-def pretrained_choice(options: LearnOptions, min_side: int) -> str | None:
+def pretrained_choice(options: LearnOptions, min_side: int = 0) -> str | None:
     """The pretrained weights that a new model starts from: a name or a file; None to train from scratch.
 
     Args:
         options: options of the user.
-        min_side: the shortest side of any image, in pixels.
+        min_side: the shortest side of any image, in pixels; from 32 on, an installed network is the default.
 
     Raises:
         UserError: if the backbone is to be fine-tuned but there are no pretrained weights.
@@ -100,7 +100,7 @@ def pretrained_choice(options: LearnOptions, min_side: int) -> str | None:
         'resnet18.pth'
     """
     name = options.backbone
-    if name is None and min_side >= MIN_PRETRAINED_SIDE:
+    if name is None and (options.finetune or min_side >= MIN_PRETRAINED_SIDE):
         name = default_pretrained()
     if is_weights_file(name) or name in PRETRAINED_BACKBONES:
         return name
@@ -211,7 +211,7 @@ def choose_image_shape(
                 f"{path} uses images of {existing.size} pixels, which cannot change; requested {options.size}"
             )
         return existing.size, existing.channels
-    if pretrained_choice(options, min((min(file.width, file.height) for file in files), default=0)):
+    if pretrained_choice(options):
         return options.size or PRETRAINED_SIZE, 3
     return options.size or default_image_size(files), default_channels(files)
 
@@ -275,7 +275,7 @@ def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
         frozen=options.frozen,
         arrays=options.arrays,
     )
-    choice = pretrained_choice(options, size)
+    choice = pretrained_choice(options)
     if choice in PRETRAINED_BACKBONES:
         known = PRETRAINED_BACKBONES[choice]
         return dataclasses.replace(spec, backbone=known.architecture, pretrained=choice, mean=known.mean, std=known.std)
@@ -430,8 +430,6 @@ def restore_state(method: Method[Any], state: ModelState) -> None:
 def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
     """Copy the parameters and buffers of a method's network to the CPU.
 
-    The Gram matrix of a method in closed form is left out: it is computed anew from the stored features.
-
     Args:
         method: the method.
 
@@ -441,5 +439,4 @@ def copy_weights(method: Method[Any]) -> dict[str, Tensor]:
         >>> sorted(copy_weights(MethodHarness(METHODS["finetune"], few_digits(1)).method))[-2:]
         ['head.bias', 'head.weight']
     """
-    state = method.net.state_dict()
-    return {name: value.detach().cpu().clone() for name, value in state.items() if name != "head.gram"}
+    return {name: value.detach().cpu().clone() for name, value in method.net.state_dict().items()}

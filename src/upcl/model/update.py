@@ -21,7 +21,7 @@ from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import Stopwatch, TaskTrainer
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import backbone_weights, fit_classifier, is_closed_form, sort_features
+from .closed_form import backbone_weights, fit_classifier, is_closed_form, sort_features, weights_to_store
 from .evaluation import HeldOutResult, evaluate_held_out
 from .plan import UpdateIdentity, UpdatePlan, identify
 from .spec import copy_weights, load_pretrained_weights, make_method, restore_state
@@ -80,7 +80,7 @@ def _apply_closed_form(plan: UpdatePlan) -> Bundle:
     backbone = backbone_weights(plan.before) if plan.before else _prepare_method(plan).net.backbone.state_dict()
     spec, method, note = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device)
     state = ModelState(
-        weights=copy_weights(method),
+        weights=weights_to_store(method),
         growth=(len(intake.classes),),
         classes=intake.classes,
         exemplars=samples,

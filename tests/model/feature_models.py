@@ -1,0 +1,76 @@
+"""Models on features: made without photos, from random vectors in clouds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from upcl.model.bundle import Bundle, ModelSpec
+from upcl.model.intake import NewImages
+from upcl.model.plan import plan_update
+from upcl.model.spec import LearnOptions
+from upcl.model.update import apply_update
+
+CPU = torch.device("cpu")
+DIM = 128  # features of the backbone `small`
+NAMES = ("ant", "bull", "cat", "dog", "eel")
+
+Lot = Mapping[str, Sequence[int]]
+"""Photos by class; a photo is a number."""
+
+
+def spec(method: str = "ridge", **changes: Any) -> ModelSpec:
+    values: dict[str, Any] = {"frozen": True, "features": True, **changes}
+    return ModelSpec(method, {}, "small", 3, 32, (0.5,) * 3, (0.2,) * 3, "20/class", **values)
+
+
+def feature(name: str, photo: int) -> Tensor:
+    """The features of a photo: those of its class, and noise."""
+    generator = torch.Generator().manual_seed(1000 * NAMES.index(name) + photo)
+    centre = torch.zeros(DIM)
+    centre[10 * NAMES.index(name) : 10 * NAMES.index(name) + 20] = 1.0
+    return (centre + 0.7 * torch.rand(DIM, generator=generator)).half()
+
+
+def digest(name: str, photo: int) -> str:
+    return hashlib.sha256(f"{name} {photo}".encode()).hexdigest()[:16]
+
+
+def grow(bundle: Bundle | None, lot: Lot, held_out: Lot | None = None, made_with: ModelSpec | None = None) -> Bundle:
+    """Learn one lot of photos."""
+    parts = []
+    for photos in (lot, held_out or {}):
+        pairs = [(name, photo) for name, numbers in photos.items() for photo in numbers]
+        rows = [feature(*pair) for pair in pairs]
+        parts.append(
+            (
+                torch.stack(rows) if rows else torch.empty(0, DIM).half(),
+                [n for n, _ in pairs],
+                [digest(*p) for p in pairs],
+            )
+        )
+    (train, names, digests), (tested, tested_names, tested_digests) = parts
+    images = NewImages(train, names, tested, tested_names, (digests, tested_digests))
+    options = LearnOptions(max_forgetting=None)
+    chosen = bundle.spec if bundle else made_with or spec()
+    return apply_update(plan_update(Path("model.upcl"), bundle, images, options, CPU, chosen))
+
+
+def weights_by_class(bundle: Bundle) -> dict[str, Tensor]:
+    """Row and bias of each class, whatever the order in which they were learned."""
+    state = bundle.state
+    rows = torch.cat([state.weights["head.weight"], state.weights["head.bias"][:, None]], 1)
+    return {name: rows[label] for label, name in enumerate(state.classes) if name is not None}
+
+
+def assert_same_model(found: Bundle, expected: Bundle) -> None:
+    """The same classifier for the same classes, to float error."""
+    one, other = weights_by_class(found), weights_by_class(expected)
+    assert one.keys() == other.keys() and found.spec.method == expected.spec.method
+    for name, row in one.items():
+        assert torch.allclose(row, other[name], atol=1e-6), name

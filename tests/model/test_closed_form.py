@@ -1,0 +1,93 @@
+"""Growth in closed form: order and splits do not matter, and what is forgotten leaves no trace."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.model.feature_models import CPU, NAMES, Lot, assert_same_model, feature, grow, spec
+from upcl.model.bundle import Bundle
+from upcl.model.closed_form import is_closed_form
+from upcl.model.file import load, save
+from upcl.model.forgetting import forget_class
+from upcl.model.predictor import Predictor
+from upcl.model.spec import make_method, restore_state
+
+ALL: Lot = {name: range(12) for name in NAMES}
+TESTED: Lot = {name: range(100, 104) for name in NAMES}
+KINDS = {"automatic": spec("ncm", automatic=True), **{name: spec(name) for name in ("ncm", "slda", "ridge", "ranpac")}}
+
+
+def at_once(kind: str) -> Bundle:
+    return grow(None, ALL, TESTED, KINDS[kind])
+
+
+def predictor(bundle: Bundle) -> Predictor:
+    method = make_method(bundle.spec, len(bundle.state.classes), CPU)
+    restore_state(method, bundle.state)
+    return Predictor(method, bundle.spec, bundle.state)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twenty_orders_and_splits_give_the_same_model(kind: str) -> None:
+    expected, photos = at_once(kind), [(name, photo) for name in NAMES for photo in ALL[name]]
+    queries = torch.stack([feature(name, 200) for name in NAMES])
+    answers = [prediction.name for prediction in predictor(expected).predict(queries).top(1)]
+    assert answers == list(NAMES)
+    for seed in range(20 if kind == "ridge" else 3):
+        shuffled = random.Random(seed).sample(photos, len(photos))
+        cuts = sorted(random.Random(seed).sample(range(1, len(photos)), 2))
+        bundle = None
+        for start, end in zip([0, *cuts], [*cuts, len(photos)], strict=True):
+            lot: dict[str, list[int]] = {}
+            for name, photo in shuffled[start:end]:
+                lot.setdefault(name, []).append(photo)
+            bundle = grow(bundle, lot, TESTED if end == len(photos) else None, KINDS[kind])
+        assert bundle is not None
+        assert_same_model(bundle, expected)
+        assert [prediction.name for prediction in predictor(bundle).predict(queries).top(1)] == answers
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_forgetting_a_class_equals_never_having_learned_it(kind: str) -> None:
+    bundle = at_once(kind)
+    method = make_method(bundle.spec, len(NAMES), CPU)
+    restore_state(method, bundle.state)
+    forgotten = forget_class(bundle, "cat", method)
+    rest = {name: ALL[name] for name in NAMES if name != "cat"}
+    assert_same_model(forgotten, grow(None, rest, {name: TESTED[name] for name in rest}, KINDS[kind]))
+    label = NAMES.index("cat")
+    state = forgotten.state
+    for samples in (state.exemplars, state.held_out):
+        assert not (samples.labels == label).any()
+    assert "cat" not in str((forgotten.history, state.trained, state.tested))
+
+
+def test_a_model_in_a_file_is_the_same_and_stores_shared_weights_once(tmp_path: Path) -> None:
+    bundle = grow(grow(None, {"ant": range(9), "bull": range(9)}), {"cat": range(9)}, {"ant": [50]})
+    save(bundle, tmp_path / "m.upcl")
+    loaded = load(tmp_path / "m.upcl")
+    assert_same_model(loaded, bundle)
+    assert loaded.spec == bundle.spec and loaded.history == bundle.history
+    assert loaded.state.exemplars.inputs.dtype == torch.float16
+    assert torch.equal(loaded.state.exemplars.inputs, bundle.state.exemplars.inputs)
+    assert loaded.state.trained == bundle.state.trained and loaded.state.tested == bundle.state.tested
+    alone = tmp_path / "one.upcl"
+    save(loaded.rolled_back(0), alone)
+    assert (tmp_path / "m.upcl").stat().st_size < 1.2 * alone.stat().st_size
+
+
+def test_the_choice_is_the_best_in_cross_validation_and_is_reported() -> None:
+    bundle = at_once("automatic")
+    note = bundle.history[-1].note
+    assert bundle.spec.method in ("ncm", "slda", "ridge", "ranpac") and is_closed_form(bundle.spec)
+    assert note.startswith("classifier: ") and note.count("%") == 4
+
+
+def test_a_single_photo_of_a_single_class_is_no_error() -> None:
+    for made_with in KINDS.values():
+        bundle = grow(None, {"ant": [0]}, None, made_with)
+        assert predictor(bundle).predict(feature("ant", 0)[None]).top(1)[0].names == ("ant",)
