@@ -38,12 +38,12 @@ class ClassResponse(BaseModel):
 
 
 class ExemplarResponse(BaseModel):
-    """A stored image that resembles the given one; `nearness` is a cosine, `image` a data URL.\f
+    """A learned image that resembles the given one; `nearness` is a cosine, `image` a data URL if it is stored.\f
 
     Attributes:
         name: class of the stored image.
         nearness: cosine between the features of the two images.
-        image: the stored image as a data URL.
+        image: the stored image as a data URL; None if the model stores features only.
 
     Example:
         >>> ExemplarResponse(name="cat", nearness=0.98, image="data:image/png;base64,").nearness
@@ -52,7 +52,7 @@ class ExemplarResponse(BaseModel):
 
     name: str
     nearness: float
-    image: str
+    image: str | None
 
 
 class ImageResponse(BaseModel):

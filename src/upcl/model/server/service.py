@@ -102,12 +102,12 @@ class Service:
         )
 
     def _nearest(self, features: Tensor) -> list[ExemplarResponse]:
-        state = self.predictor.state
+        state, stored = self.predictor.state, not self.predictor.spec.features
         return [
             ExemplarResponse(
                 name=str(state.classes[int(state.exemplars.labels[index])]),
                 nearness=round(cosine, 4),
-                image=data_url(np.asarray(state.exemplars.inputs[index])),
+                image=data_url(np.asarray(state.exemplars.inputs[index])) if stored else None,
             )
             for index, cosine in self.predictor.nearest_exemplars(features, NUM_NEAREST)
         ]
