@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 USER := $(VENV)/.user
+PHOTOS := $(VENV)/.photos
 READY := $(VENV)/.ready
 ONE_THREAD := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 BASE ?= HEAD
 
-.PHONY: help setup demo test check format docs package same-weights results quick bench clean
+.PHONY: help setup demo photos test check format docs package same-weights results quick bench clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -27,6 +28,13 @@ setup: $(READY) ## create .venv with everything that tests, checks and the docum
 
 demo: $(USER) ## train Finetune, iCaRL and UPCL on built-in digits and write a page (about a minute)
 	$(BIN)/upcl demo
+
+$(PHOTOS): $(USER)
+	$(INSTALL) -e '.[photos,export]'
+	@touch $@
+
+photos: $(PHOTOS) ## learn, grow, correct, forget and export a model of photos, next to training from scratch (two minutes)
+	$(BIN)/python examples/photos.py $(DATA)
 
 test: $(READY) ## run all tests in two processes and measure branch coverage
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal --cov=upcl --cov-branch --cov-report=term

@@ -12,6 +12,8 @@ from upcl.cli.catalog import field_lines
 from upcl.core.options import fields_of, option
 from upcl.data import DATASETS
 from upcl.methods.registry import METHODS, VARIANTS
+from upcl.nets import BACKBONES
+from upcl.training.pretrained import PRETRAINED_BACKBONES
 
 
 def test_methods_lists_all_methods_and_variants(invoke: Invoke) -> None:
@@ -20,6 +22,20 @@ def test_methods_lists_all_methods_and_variants(invoke: Invoke) -> None:
     assert all(f"│ {name} " in listed.stdout for name in METHODS)
     words = listed.stdout.replace(",", " ").split()
     assert set(VARIANTS) <= set(words)
+
+
+def test_backbones_lists_pretrained_networks_and_architectures(invoke: Invoke) -> None:
+    listed = invoke("backbones")
+    assert listed.exit_code == 0
+    assert all(f"│ {name} " in listed.stdout for name in (*PRETRAINED_BACKBONES, *BACKBONES))
+    assert "Apache-2.0" in listed.stdout and "3.4 M" in listed.stdout and "ms/photo" not in listed.stdout
+
+
+def test_backbones_can_be_measured(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = dict(list(PRETRAINED_BACKBONES.items())[:1])
+    monkeypatch.setattr("upcl.training.pretrained.PRETRAINED_BACKBONES", first)
+    measured = invoke("backbones", "--measure")
+    assert measured.exit_code == 0 and "ms/photo" in measured.stdout
 
 
 def test_datasets_lists_all_data_sets_with_their_options(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

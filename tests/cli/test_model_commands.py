@@ -22,11 +22,12 @@ from click.testing import CliRunner, Result
 from fastapi.testclient import TestClient
 
 from tests.model.conftest import model_file, own_copy, photos
+from tests.model.feature_models import grow
 from tests.model.model_files import DAMAGES, damage, rewrite
 from tests.model.photos import QUICK_WORDS, mix_folders
 from upcl.cli import main
 from upcl.methods.registry import VARIANTS
-from upcl.model.file import load
+from upcl.model.file import load, save
 from upcl.model.learner import Learner
 from upcl.model.predictor import NONE_OF_THESE
 from upcl.model.spec import make_method
@@ -333,3 +334,46 @@ def test_serve_on_a_port_in_use_is_an_error(model_file: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         done = upcl("serve", model_file, "--port", str(taken.getsockname()[1]))
     assert done.exit_code == 2 and "in use" in done.output and "open http" not in done.output
+
+
+# corrections
+
+
+@pytest.fixture
+def feature_model(tmp_path: Path) -> Path:
+    """A model in closed form, learned from numbered stand-ins for photos."""
+    save(grow(None, {"ant": range(6), "bull": range(6), "cat": range(6)}), tmp_path / "m.upcl")
+    return tmp_path / "m.upcl"
+
+
+def test_rename_and_merge(feature_model: Path) -> None:
+    renamed = upcl("rename", feature_model, "bull", "cow")
+    assert renamed.exit_code == 0 and "'bull' is now 'cow'" in renamed.stdout
+    merged = upcl("merge", feature_model, "cow", "cat")
+    assert merged.exit_code == 0 and "2 classes" in merged.stdout
+    assert Learner(feature_model).classes == ["ant", "cat"]
+    unknown = upcl("rename", feature_model, "dog", "fox")
+    assert unknown.exit_code == 2 and "unknown class 'dog'" in unknown.stderr
+
+
+def test_correct_and_forget_a_photo(feature_model: Path, tmp_path: Path) -> None:
+    photo = tmp_path / "photo.jpg"
+    photo.write_bytes(b"bull 3")  # its SHA-256 is that of the stand-in
+    corrected = upcl("correct", feature_model, photo, "--class", "cat")
+    assert corrected.exit_code == 0 and "belongs to 'cat' now, no longer to 'bull'" in corrected.stdout
+    forgotten = upcl("forget", feature_model, "--photo", photo)
+    assert forgotten.exit_code == 0 and "known as 'cat'" in forgotten.stdout
+    again = upcl("forget", feature_model, "--photo", photo)
+    assert again.exit_code == 2 and "not learned this photo" in again.stderr
+
+
+def test_forget_a_class_exactly_and_what_it_needs(feature_model: Path) -> None:
+    neither = upcl("forget", feature_model)
+    assert neither.exit_code == 2 and "--class NAME or --photo FILE" in neither.stderr
+    forgotten = upcl("forget", feature_model, "--class", "bull")
+    assert forgotten.exit_code == 0 and "computed without this class" in forgotten.stdout
+
+
+def test_a_trained_model_refuses_to_merge(own_copy: Path) -> None:
+    refused = upcl("merge", own_copy, "kind 0", "kind 1")
+    assert refused.exit_code == 2 and "closed form" in refused.stderr

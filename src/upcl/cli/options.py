@@ -76,6 +76,12 @@ RUN_OPTIONS = (
     ),
     click.option("--backbone", metavar="NAME", **_default("the data set's"), help="Feature extractor."),
     click.option(
+        "--frozen",
+        is_flag=True,
+        default=None,
+        help="Use features of a pretrained backbone (`upcl backbones`), computed once.",
+    ),
+    click.option(
         "--recipe",
         metavar="NAME",
         **_default("the data set's"),

@@ -22,7 +22,8 @@ class Dataset:
 
     Args:
         name: the name that `load_dataset` understands, with options.
-        train: training images, uint8 (N x C x H x W), or positions of files if the transform decodes `photos`.
+        train: training images, uint8 (N x C x H x W), or positions of files if the transform decodes `photos`, or
+            features (N x d) of a frozen backbone.
         test: test images, in the same form.
         classes: class names; labels are positions in this tuple.
         transform: turns images into what a network is given.
@@ -60,6 +61,8 @@ class Dataset:
             self._check_labels(split, samples)
 
     def _check_images(self, split: str, inputs: Tensor) -> None:
+        if inputs.is_floating_point() and inputs.ndim == 2:
+            return
         if not self.transform.photos and (inputs.dtype != torch.uint8 or inputs.ndim != 4):
             raise UserError(f"{self.name}: {split} images must be uint8, N x channels x height x width")
         if len(self.transform.mean) != self.channels or len(self.transform.std) != self.channels:

@@ -23,8 +23,11 @@ from upcl.methods.registry import MethodClass, find_method, method_options
 from upcl.nets import BACKBONES, Precision
 from upcl.training.environment import select_device
 from upcl.training.precision import choose_precision
+from upcl.training.pretrained import PRETRAINED_BACKBONES, default_pretrained
 
 from .protocol import PROTOCOLS, LongTail, Select, parse_order, split_classes
+
+FROZEN = "frozen:"  # before the name of a backbone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +45,7 @@ class Request:
         order: custom class order: every class, by name or number.
         epochs: epochs per task; milestones and warm-ups scale with it.
         backbone: name of the feature extractor.
+        frozen: use features of a pretrained backbone, computed once; nothing but the layers after it is trained.
         recipe: `own` (the method's), `paper` (one for all methods) or `quick`.
         protocol: `honest` or `paper`.
         select: which epoch a task keeps: last, validation or test.
@@ -72,6 +76,7 @@ class Request:
     order: tuple[str, ...] | None = option(None, "custom class order: every class, by name or number")
     epochs: Natural | None = option(None, "epochs per task; milestones and warm-ups scale with it")
     backbone: str | None = option(None, "feature extractor")
+    frozen: bool = option(False, "features of a pretrained backbone that stays as it is")
     recipe: str | None = option(None, "own (the method's), paper (one for all methods) or quick")
     protocol: str = option("honest", "honest or paper")
     select: Select | None = option(None, "which epoch's model a task keeps: last, validation or test")
@@ -144,7 +149,7 @@ class RunConfig:
         memory: exemplar budget.
         sharing: how the budget is divided among classes.
         exemplars: exemplar selection.
-        backbone: feature extractor.
+        backbone: feature extractor; "frozen:NAME" for features of a pretrained one.
         recipes: recipes of the first and the later tasks.
         protocol: name of the protocol.
         select: rule that selects the epoch a task ends with.
@@ -190,6 +195,11 @@ class RunConfig:
         return json_sha256(self.to_json())
 
     @property
+    def frozen_backbone(self) -> str | None:
+        """Name of the pretrained backbone whose features the run is about; None if images are trained on."""
+        return self.backbone.removeprefix(FROZEN) if self.backbone.startswith(FROZEN) else None
+
+    @property
     def tail(self) -> LongTail | None:
         """The long tail, parsed."""
         return LongTail.parse(self.longtail) if self.longtail else None
@@ -220,9 +230,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass, device: tor
     if request.protocol not in PROTOCOLS:
         raise unknown_choice("protocol", request.protocol, PROTOCOLS)
     choices = PROTOCOLS[request.protocol]
-    backbone = dataset.backbone if request.backbone is None else request.backbone
-    if backbone not in BACKBONES:
-        raise unknown_choice("backbone", backbone, BACKBONES)
+    backbone = _backbone(request, dataset)
     select = request.select or choices.select
     memory = dataset.memory if request.memory is None else request.memory
     tasks = dataset.tasks if request.tasks is None else request.tasks
@@ -251,6 +259,25 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass, device: tor
         precision=_precision(request, dataset, device),
         longtail=request.longtail,
     )
+
+
+def _backbone(request: Request, dataset: Dataset) -> str:
+    """The name in the config; that of a frozen backbone has a prefix."""
+    if request.frozen:
+        name = request.backbone or default_pretrained()
+        if name is None:
+            raise UserError(
+                "--frozen needs a pretrained backbone: pip install 'upcl[photos]', or name one by --backbone"
+            )
+        if name not in PRETRAINED_BACKBONES:
+            raise unknown_choice("pretrained backbone", name, PRETRAINED_BACKBONES)
+        return FROZEN + name
+    backbone = dataset.backbone if request.backbone is None else request.backbone
+    if backbone in PRETRAINED_BACKBONES and backbone not in BACKBONES:
+        raise UserError(f"{backbone} is a pretrained backbone: add --frozen")
+    if backbone not in BACKBONES:
+        raise unknown_choice("backbone", backbone, BACKBONES)
+    return backbone
 
 
 def _precision(request: Request, dataset: Dataset, device: torch.device | None) -> Precision:

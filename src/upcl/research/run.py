@@ -32,7 +32,9 @@ from upcl.training.environment import (
     select_device,
 )
 from upcl.training.evaluate import READINGS, evaluate, head_accuracy
+from upcl.training.features import frozen_features
 from upcl.training.precision import stored_precision
+from upcl.training.pretrained import PRETRAINED_BACKBONES, load_backbone
 from upcl.training.profiler import Profiler
 from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import TaskTrainer
@@ -117,6 +119,8 @@ def run(
     if resume and out and request.precision in (None, "auto"):  # another processor may choose otherwise
         request = dataclasses.replace(request, precision=stored_precision(Path(out)) or request.precision)
     config = resolve(request, dataset, method_class, chosen)
+    if config.frozen_backbone:
+        dataset = frozen_features(dataset, config.frozen_backbone, chosen)
     with _run_path(out) as path, preserve_rng_state(), deterministic(chosen):
         prepared = Run(config, dataset, method_class, chosen, on_progress, compiled=compiled, profiler=profiler)
         with RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder:
@@ -151,9 +155,10 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, c
         >>> make_setting(config, dataset, torch.device("cpu")).num_classes
         10
     """
+    frozen = config.frozen_backbone
     return Setting(
-        backbone=config.backbone,
-        channels=dataset.channels,
+        backbone=PRETRAINED_BACKBONES[frozen].architecture if frozen else config.backbone,
+        channels=3 if frozen else dataset.channels,
         transform=dataset.transform,
         recipes=config.recipes,
         budget=config.budget,
@@ -224,6 +229,8 @@ class Run:
         self.environment = environment(device, compiled=compiled)
         self.results: list[TaskResult] = []
         self.method = build_method(method, config.options, self.setting, config.seed)
+        if config.frozen_backbone:
+            self.method.net.backbone.load_state_dict(load_backbone(config.frozen_backbone).state_dict())
         self.notes = self._initial_notes()
         if obstacle:
             self.notes.append(f"not compiled: compilation failed on this machine ({obstacle})")
@@ -239,6 +246,7 @@ class Run:
             self._after_epoch,
             on_step=self.profiler.step if self.profiler else None,
             notes=self.notes,
+            frozen=[self.method.net.backbone] if self.config.frozen_backbone else [],
         )
         if finished := finished_record(folder.path, self.config):
             return finished

@@ -53,6 +53,8 @@ def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, c
     some = _first_of_each(samples, shown, SHOWN_IMAGES)
     kept = _first_of_each(method.memory.samples, range(num_seen), SHOWN_EXEMPLARS)
     wrong, taken = _errors(method, samples, confusion)
+    if samples.inputs.is_floating_point():  # features have no pictures
+        kept, wrong, taken = kept[:0], wrong[:0], taken[:0]
     return {
         "features": method.net.projector(method.extract(some)).cpu(),
         "labels": some.labels,
@@ -85,10 +87,12 @@ def _errors(method: Method[Any], samples: Samples, confusion: Tensor) -> tuple[S
 
 def _thumbnails(method: Method[Any], samples: Samples) -> Tensor:
     """uint8 images no larger than a thumbnail."""
-    channels, height, width = method.setting.image_shape
+    if not len(samples):
+        return torch.empty(0, 1, 1, 1, dtype=torch.uint8)
+    height, width = method.setting.image_shape[1:]
     parts = [method.setting.transform.denormalise(inputs) for inputs, _ in method.setting.batches(samples)]
-    images = torch.cat(parts).cpu() if parts else torch.empty(0, channels, height, width, dtype=torch.uint8)
-    if max(height, width) <= THUMBNAIL or not len(images):
+    images = torch.cat(parts).cpu()
+    if max(height, width) <= THUMBNAIL:
         return images
     share = THUMBNAIL / max(height, width)
     size = (max(1, round(height * share)), max(1, round(width * share)))

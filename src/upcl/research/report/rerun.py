@@ -30,7 +30,9 @@ def train_command(record: Record) -> str:
     if config.data.partition(":")[0] not in DATASETS:
         return f"(no command: the data set '{config.data}' was created in Python)"
     words = ["upcl", "train", config.method, "--data", config.data, "--tasks", _tasks(config.task_sizes)]
-    words += ["--memory", config.memory, "--backbone", config.backbone, "--seed", str(config.seed)]
+    words += ["--memory", config.memory, "--seed", str(config.seed)]
+    frozen = config.frozen_backbone
+    words += ["--backbone", frozen, "--frozen"] if frozen else ["--backbone", config.backbone]
     words += ["--order-seed", str(config.order_seed), "--recipe", "own", *_choices(record)]
     return shlex.join([*words, *_set_options(config)])
 
