@@ -25,8 +25,8 @@ from sklearn.datasets import load_sample_images
 from upcl import Learner
 from upcl.cli.quiet import quiet_export
 from upcl.model.export import export_onnx
+from upcl.model.options import LearnOptions
 from upcl.model.predictor import NONE_OF_THESE
-from upcl.model.spec import LearnOptions
 
 NUM_PHOTOS, NUM_NEW = 30, 10  # per class: to learn from, and never shown
 LOTS = (4, 2, 2)  # classes per update

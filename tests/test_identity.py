@@ -22,7 +22,7 @@ from upcl.cli import main
 from upcl.data import Brightness, Flip, PadCrop, RandomResizedCrop
 from upcl.model.intake import NewImages
 from upcl.model.learner import Learner
-from upcl.model.spec import LearnOptions
+from upcl.model.options import LearnOptions
 from upcl.research.config import Request, resolve
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -21,9 +21,12 @@ from upcl.methods.upcl import UPCL
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 
 
+CLOSED_FORM = ("ncm", "slda", "ridge", "ranpac")  # they train nothing
+
+
 def test_sixteen_methods_in_the_order_of_the_paper() -> None:
     wanted = "joint finetune focal ldam la lwf fetril icarl lucir coil bic wa cwd nccil scrollnet upcl"
-    assert list(METHODS) == [*wanted.split(), "upcl+"]
+    assert list(METHODS) == [*wanted.split(), "upcl+", *CLOSED_FORM]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -32,7 +35,7 @@ def test_every_method_describes_itself_and_cites_its_paper(name: str) -> None:
     assert method.name == name
     assert method.title and method.paper and method.summary
     text = method.__doc__ or ""
-    assert "`L = " in text and "References:" in text and "Example:" in text
+    assert ("`L = " in text or name in CLOSED_FORM) and "References:" in text and "Example:" in text
 
 
 # --- find_method
@@ -172,7 +175,7 @@ SPECIFIED: dict[str, list[Numbers]] = {  # epochs, rate, milestones, weight deca
 SAME_AS = {"focal": "icarl", "ldam": "icarl", "la": "icarl", "cwd": "lucir", "upcl+": "upcl"}
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in CLOSED_FORM])
 def test_recipes_of_the_specification(name: str) -> None:
     recipes = METHODS[name].recipes
     wanted = SPECIFIED[SAME_AS.get(name, name)]

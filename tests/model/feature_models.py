@@ -12,8 +12,8 @@ from torch import Tensor
 
 from upcl.model.bundle import Bundle, ModelSpec
 from upcl.model.intake import NewImages
+from upcl.model.options import LearnOptions
 from upcl.model.plan import plan_update
-from upcl.model.spec import LearnOptions
 from upcl.model.update import apply_update
 
 CPU = torch.device("cpu")

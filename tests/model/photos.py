@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from upcl import load_dataset
-from upcl.model.spec import LearnOptions
+from upcl.model.options import LearnOptions
 
 QUICK = LearnOptions(epochs=4, backbone="small", memory="4/class", max_forgetting=None)
 QUICK_WORDS = ("--epochs", "4", "--backbone", "small", "--memory", "4/class", "--max-forgetting", "100")

@@ -13,8 +13,9 @@ from tests.model.model_files import DAMAGES, damage, rewrite
 from tests.model.photos import noise
 from upcl.cli.model import model_tables
 from upcl.model.bundle import Bundle
-from upcl.model.file import VERSION, ModelFileError, load, save
+from upcl.model.file import ModelFileError, load, save
 from upcl.model.learner import Learner
+from upcl.model.manifest import VERSION
 
 
 def same_bundles(one: Bundle, other: Bundle) -> bool:

@@ -13,7 +13,7 @@ from upcl import UserError
 from upcl.model.bundle import Bundle
 from upcl.model.file import load
 from upcl.model.intake import NothingNewError, image_digest
-from upcl.model.learner import Learner, _split
+from upcl.model.learner import Learner
 from upcl.model.predictor import NONE_OF_THESE
 
 
@@ -112,21 +112,6 @@ def test_images_of_a_test_folder_are_held_out(photos: Path, tmp_path: Path) -> N
     assert any("without training images: ghost" in note for note in learner.notes)
 
 
-def test_copies_of_one_image_stay_on_one_side_of_the_split() -> None:
-    from upcl.data.io.listing import ImageFile
-
-    files = [
-        ImageFile(Path(f"{label}{k}.png"), label, "train", digest=f"{label}{k // 2}")
-        for label in ("cat", "dog")
-        for k in range(10)
-    ]
-    single = [ImageFile(Path(f"owl{k}.png"), "owl", "train", digest="same") for k in range(3)]
-    train, held_out = _split([*single, *files])
-    assert {file.digest for file in train}.isdisjoint(file.digest for file in held_out)
-    assert [file.label for file in held_out] == ["cat"] * 2 + ["dog"] * 2, "one of five distinct images of each class"
-    assert sum(file.label == "owl" for file in train) == 3, "nothing to hold out"
-
-
 def test_a_folder_without_readable_images_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "photos" / "cat").mkdir(parents=True)
     (tmp_path / "photos" / "cat" / "x.png").write_text("no image")
@@ -161,7 +146,7 @@ def test_two_learners_do_not_change_one_file_at_once(photos: Path, tmp_path: Pat
     path = tmp_path / "m.upcl"
     first = Learner(path).learn(photos / "first", QUICK, epochs=1)
     second = Learner(path)
-    with first._exclusive(), pytest.raises(UserError, match="being changed by another process"):
+    with first.exclusive(), pytest.raises(UserError, match="being changed by another process"):
         second.learn(photos / "second", QUICK)
     first.learn(photos / "second", QUICK, epochs=1)
     second.forget("kind 0")  # starts from the file as it is now

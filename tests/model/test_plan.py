@@ -11,8 +11,8 @@ from tests.model.photos import QUICK, noise
 from upcl import UserError
 from upcl.model.bundle import Bundle
 from upcl.model.intake import NewImages
+from upcl.model.options import LearnOptions
 from upcl.model.plan import UpdatePlan, check_options, identify, plan_update
-from upcl.model.spec import LearnOptions
 
 CPU = torch.device("cpu")
 

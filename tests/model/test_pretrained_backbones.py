@@ -16,9 +16,9 @@ from tests.nets.test_pretrained import torchvision_weights
 from upcl.core.errors import UserError
 from upcl.model.export import export_onnx
 from upcl.model.learner import Learner
+from upcl.model.options import LearnOptions
 from upcl.model.predictor import NONE_OF_THESE
 from upcl.model.server.service import Service, Upload
-from upcl.model.spec import LearnOptions
 from upcl.nets.pretrained import read_weights
 from upcl.training.pretrained import default_pretrained
 

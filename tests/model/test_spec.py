@@ -10,8 +10,8 @@ from upcl import UserError
 from upcl.data.io.listing import ImageFile
 from upcl.methods.registry import VARIANTS
 from upcl.model.bundle import Bundle, ModelSpec
+from upcl.model.options import LearnOptions
 from upcl.model.spec import (
-    LearnOptions,
     choose_image_shape,
     copy_weights,
     make_method,

@@ -17,7 +17,7 @@ from upcl.model.bundle import Bundle
 from upcl.model.file import load
 from upcl.model.intake import NewImages
 from upcl.model.learner import Learner
-from upcl.model.spec import LearnOptions
+from upcl.model.options import LearnOptions
 from upcl.model.update import MAX_HELD_OUT, check_forgetting
 from upcl.nets.pretrained import read_weights
 from upcl.training.engine import EpochResult

@@ -88,7 +88,7 @@ def learn(
       upcl predict --model birds.upcl photo.jpg
     """
     from upcl.model.learner import Learner
-    from upcl.model.spec import DEFAULT_EPOCHS, MIN_PRETRAINED_SIDE, LearnOptions
+    from upcl.model.options import DEFAULT_EPOCHS, MIN_PRETRAINED_SIDE, LearnOptions
     from upcl.training.pretrained import default_pretrained
 
     options = LearnOptions(

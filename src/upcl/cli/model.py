@@ -142,7 +142,7 @@ def rename(model: Path, name: str, new: str) -> None:
 @click.argument("into")
 @report_errors()
 def merge(model: Path, name: str, into: str) -> None:
-    """Make one class of two: the photos of NAME become photos of INTO.
+    """Merge the class NAME into the class INTO.
 
     This needs a classifier in closed form, the default for photos. The photos themselves are not needed.
 
@@ -260,7 +260,7 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
         '8 x 8, grey; mean 0.5, std 0.2'
     """
     from upcl.methods.registry import find_method, method_options
-    from upcl.model.file import FORMAT, VERSION
+    from upcl.model.manifest import FORMAT, VERSION
 
     spec, state, calibration = bundle.spec, bundle.state, bundle.state.calibration
     method = find_method(spec.method)

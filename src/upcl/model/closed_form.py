@@ -14,7 +14,7 @@ from upcl.methods import Method
 from upcl.methods.closed_form import ClosedForm
 from upcl.methods.registry import method_options
 
-from .bundle import ModelSpec, ModelState
+from .bundle import ModelSpec
 from .spec import AUTOMATIC_METHODS, copy_weights, find_package_method, make_method
 
 Digests = dict[str, tuple[str, ...]]
@@ -110,7 +110,7 @@ def _options(spec: ModelSpec, name: str) -> dict[str, Any]:
 
 
 def weights_to_store(method: Method[Any]) -> dict[str, Tensor]:
-    """Copy the weights of a classifier that can be computed anew from stored features: all but the Gram matrix.
+    """Copy the weights of a classifier that can be computed again from stored features: all but the Gram matrix.
 
     Args:
         method: the method.
@@ -122,19 +122,3 @@ def weights_to_store(method: Method[Any]) -> dict[str, Tensor]:
         False
     """
     return {name: value for name, value in copy_weights(method).items() if name != "head.gram"}
-
-
-def backbone_weights(state: ModelState) -> dict[str, Tensor]:
-    """The weights of the backbone of a state, by their names in the backbone.
-
-    Args:
-        state: the state.
-
-    Example:
-        >>> from upcl.core.types import NO_SAMPLES
-        >>> weights = {"backbone.stem": torch.zeros(1), "head.weight": torch.zeros(2)}
-        >>> list(backbone_weights(ModelState(weights, (1,), ("cat",), NO_SAMPLES, NO_SAMPLES)))
-        ['stem']
-    """
-    prefix = "backbone."
-    return {name.removeprefix(prefix): value for name, value in state.weights.items() if name.startswith(prefix)}

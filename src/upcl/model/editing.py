@@ -13,8 +13,9 @@ from upcl.core.errors import UserError, unknown_choice
 from upcl.core.types import Samples
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import Digests, backbone_weights, fit_classifier, is_closed_form, sort_features, weights_to_store
+from .closed_form import Digests, fit_classifier, is_closed_form, sort_features, weights_to_store
 from .evaluation import evaluate_held_out
+from .extractor import backbone_weights
 from .update import utc_now
 
 T = TypeVar("T")

@@ -20,9 +20,11 @@ from upcl.data.defaults import DEFAULT_MEMORY
 
 from .arrays import array_range, images_from_array
 from .bundle import Arrays
+from .hold_out import HELD_OUT_FRACTION
 from .intake import NewImages, NothingNewError, image_digest
-from .learner import HELD_OUT_FRACTION, Learner
-from .spec import DEFAULT_EPOCHS, DEFAULT_METHOD, LearnOptions
+from .learner import Learner
+from .options import DEFAULT_EPOCHS, LearnOptions
+from .spec import DEFAULT_METHOD
 
 DEFAULT_BACKBONE = "small"  # arrays are small images as a rule
 PARSE_LABEL: dict[str, Callable[[str], Any]] = {  # from the name of a class to its label, by the kind of NumPy's type

@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
-import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import safetensors.torch
 import torch
 from PIL import Image
-from pydantic import NonNegativeInt, PositiveInt, TypeAdapter
 from torch import Tensor
 
 from upcl.core.errors import UpclError
@@ -26,13 +23,23 @@ from upcl.core.files import atomic_path
 from upcl.core.types import Samples
 from upcl.data.io.images import encode_png
 
-from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
-from .calibration import Calibration
+from .bundle import Bundle, ModelSpec, ModelState
+from .manifest import (
+    FORMAT,
+    HISTORY,
+    MAX_BYTES,
+    SPEC,
+    STATES,
+    VERSION,
+    StoredSamples,
+    StoredState,
+    check_image_bytes,
+    check_spec,
+    check_state,
+    upgrade_from_1,
+)
 
-FORMAT, VERSION = "upcl-model", 3
 MANIFEST, SHARED, FEATURES = "manifest.json", "weights/shared.safetensors", "features.safetensors"
-MAX_BYTES = 4 * 2**30  # of a file, and of its images once decoded
-MAX_SIZE = 1024  # pixels per side
 
 
 class ModelFileError(UpclError):
@@ -43,35 +50,6 @@ class ModelFileError(UpclError):
         Traceback (most recent call last):
         upcl.model.file.ModelFileError: . is a folder: name a file, such as model.upcl
     """
-
-
-@dataclass(frozen=True)
-class _StoredImages:
-    """Samples as the manifest stores them: images by digest, or features by their row in the table of features."""
-
-    images: list[str]
-    labels: list[int]
-    rows: list[NonNegativeInt] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _StoredState:
-    """A state as the manifest stores it."""
-
-    weights_sha256: str
-    growth: tuple[PositiveInt, ...]
-    classes: tuple[str | None, ...]
-    exemplars: _StoredImages
-    held_out: _StoredImages
-    reading: Literal["head", "nme"]
-    calibration: Calibration
-    trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    tested: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-_SPEC = TypeAdapter(ModelSpec)
-_HISTORY = TypeAdapter(tuple[HistoryEntry, ...])
-_STATES = TypeAdapter(dict[NonNegativeInt, _StoredState])
 
 
 def save(bundle: Bundle, path: Path) -> None:
@@ -210,11 +188,11 @@ def load(path: Path) -> Bundle:
 
 def _read_bundle(path: Path, archive: zipfile.ZipFile) -> Bundle:
     manifest = _read_manifest(path, archive)
-    spec = _SPEC.validate_python(manifest["spec"])
-    _check_spec(spec)
-    history = _HISTORY.validate_python(manifest["history"])
-    stored = _STATES.validate_python(manifest["states"])
-    _check_image_bytes(stored, spec)
+    spec = SPEC.validate_python(manifest["spec"])
+    check_spec(spec)
+    history = HISTORY.validate_python(manifest["history"])
+    stored = STATES.validate_python(manifest["states"])
+    check_image_bytes(stored, spec)
     shared = _read_tensors(archive, SHARED, manifest["shared_sha256"])
     features = _read_tensors(archive, FEATURES, manifest["features_sha256"]).get("features")
     reader = _Reader(archive, spec, shared, torch.empty(0, 0) if features is None else features)
@@ -234,40 +212,13 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError(f"{path} is not a upcl model: its manifest declares another format")
     if manifest["version"] == 1:
-        _upgrade_from_1(manifest)
+        upgrade_from_1(manifest)
     if manifest["version"] == 2:
         manifest |= {"shared_sha256": "", "features_sha256": "", "version": VERSION}
     if manifest["version"] != VERSION:
         found = manifest["version"]
         raise ModelFileError(f"{path} has format version {found}; this upcl reads up to {VERSION}: upgrade upcl")
     return manifest
-
-
-def _upgrade_from_1(manifest: dict[str, Any]) -> None:
-    """Rename the keys that were called differently in version 1."""
-    manifest["spec"] = manifest.pop("making")
-    for entry in manifest["history"]:
-        entry["extra"] = entry.pop("more", {})
-    for state in manifest["states"].values():
-        calibration = state["calibration"]
-        calibration["false_alarm_rate"] = calibration.pop("false_alarms")
-        calibration["num_images"] = calibration.pop("images")
-    manifest["version"] = 2
-
-
-def _check_spec(spec: ModelSpec) -> None:
-    if spec.channels not in (1, 3) or not 0 < spec.size <= MAX_SIZE:
-        raise ValueError(f"unsupported images of {spec.size} pixels and {spec.channels} channels")
-    if not len(spec.mean) == len(spec.std) == spec.channels or not all(0 < value < 1e3 for value in spec.std):
-        raise ValueError("its mean and standard deviation do not match its images")
-    if not re.fullmatch(r"[a-z0-9+]+", spec.method):  # in particular not FILE.py:Class, which would run code
-        raise ValueError("its method is not part of this package")
-
-
-def _check_image_bytes(stored: Mapping[int, _StoredState], spec: ModelSpec) -> None:
-    num_images = sum(len(entry.exemplars.images) + len(entry.held_out.images) for entry in stored.values())
-    if num_images * spec.channels * spec.size**2 > MAX_BYTES:
-        raise ValueError(f"its decoded images would take more than {MAX_BYTES:,} bytes")
 
 
 def _read_tensors(archive: zipfile.ZipFile, name: str, sha256: str) -> dict[str, Tensor]:
@@ -289,9 +240,9 @@ class _Reader:
     shared: dict[str, Tensor]
     features: Tensor
 
-    def read_state(self, number: int, entry: _StoredState) -> ModelState:
+    def read_state(self, number: int, entry: StoredState) -> ModelState:
         weights = {**self.shared, **_read_tensors(self.archive, _weights_entry(number), entry.weights_sha256)}
-        _check_state(entry, weights)
+        check_state(entry, weights)
         num_classes = len(entry.classes)
         return ModelState(
             weights=weights,
@@ -305,7 +256,7 @@ class _Reader:
             tested=entry.tested,
         )
 
-    def read_samples(self, stored: _StoredImages, num_classes: int) -> Samples:
+    def read_samples(self, stored: StoredSamples, num_classes: int) -> Samples:
         if not self.spec.features:
             return _read_images(self.archive, stored, self.spec, num_classes)
         labels = _checked_labels(stored, len(stored.rows), num_classes)
@@ -314,18 +265,7 @@ class _Reader:
         return Samples(self.features[torch.tensor(stored.rows, dtype=torch.int64)], labels)
 
 
-def _check_state(entry: _StoredState, weights: Mapping[str, Tensor]) -> None:
-    num_classes = len(entry.classes)
-    num_rows = sum(len(value) for name, value in weights.items() if name.startswith("head.") and value.ndim)
-    if sum(entry.growth) != num_classes or num_classes > num_rows:
-        raise ValueError("the number of classes does not match the network")
-    if not any(entry.classes):
-        raise ValueError("it has no classes")
-    if entry.calibration.temperature <= 0 or not all(map(math.isfinite, astuple(entry.calibration))):
-        raise ValueError("its calibration is invalid")
-
-
-def _read_images(archive: zipfile.ZipFile, stored: _StoredImages, spec: ModelSpec, num_classes: int) -> Samples:
+def _read_images(archive: zipfile.ZipFile, stored: StoredSamples, spec: ModelSpec, num_classes: int) -> Samples:
     labels = _checked_labels(stored, len(stored.images), num_classes)
     images = torch.empty(len(labels), spec.channels, spec.size, spec.size, dtype=torch.uint8)
     for index, digest in enumerate(stored.images):
@@ -333,7 +273,7 @@ def _read_images(archive: zipfile.ZipFile, stored: _StoredImages, spec: ModelSpe
     return Samples(images, labels)
 
 
-def _checked_labels(stored: _StoredImages, num: int, num_classes: int) -> Tensor:
+def _checked_labels(stored: StoredSamples, num: int, num_classes: int) -> Tensor:
     labels = torch.tensor(stored.labels, dtype=torch.int64)
     if len(labels) != num:
         raise ValueError("the numbers of images and labels differ")

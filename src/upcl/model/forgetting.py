@@ -8,8 +8,9 @@ from typing import Any
 from upcl.methods import Method
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import backbone_weights, fit_classifier, is_closed_form, weights_to_store
+from .closed_form import fit_classifier, is_closed_form, weights_to_store
 from .evaluation import evaluate_held_out
+from .extractor import backbone_weights
 from .spec import copy_weights
 from .update import utc_now
 

@@ -3,59 +3,40 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from upcl.core.errors import UserError, unknown_choice
-from upcl.core.files import exclusive_lock
-from upcl.core.identity import weights_sha256
 from upcl.core.seeding import preserve_rng_state
-from upcl.core.splits import hold_out
 from upcl.data.io.decoding import decode_images
 from upcl.data.io.listing import FolderListing, ImageFile, list_image_files
 from upcl.data.io.paths import printable_path
 from upcl.data.io.scan import inspect_files, report_on
 from upcl.methods import Method
-from upcl.nets import frozen_copy
 from upcl.training.environment import select_device
-from upcl.training.precision import choose_precision
 
 from .bundle import Bundle, ModelSpec, ModelState
-from .closed_form import backbone_weights
 from .editing import merge_classes, move_photo, remove_photo, rename_class
-from .file import ModelFileError, load, save
+from .extractor import feature_extractor
+from .file import ModelFileError
 from .forgetting import forget_class
+from .hold_out import split_by_digest, split_files
 from .intake import NewImages
-from .photo_features import FeatureCache, extract_photos, feature_cache, smallest_side
+from .options import LearnOptions, works_on_features
+from .photo_features import DIGEST_DIGITS, extract_photos, photo_digest, smallest_side
 from .plan import check_options, plan_update
 from .predictor import Predictor
-from .spec import (
-    LearnOptions,
-    choose_image_shape,
-    feature_spec,
-    load_pretrained_weights,
-    make_method,
-    restore_state,
-    works_on_features,
-)
+from .spec import choose_image_shape, feature_spec, make_method, restore_state
+from .store import ModelStore
 from .update import EpochCallback, apply_update
 
-DIGEST_DIGITS = 16  # of a photo's file, in hexadecimal
-HELD_OUT_FRACTION = 0.2  # of each class's images
-MIN_HELD_OUT_FROM = 5  # photos of a class: with fewer, it may be that none is held out
 
-
-class Learner:
+class Learner(ModelStore):
     """A growing model in a file.
 
     Args:
@@ -76,41 +57,18 @@ class Learner:
         ...         image = Image.fromarray(noise.integers(0, 256, (8, 8), dtype=np.uint8))
         ...         image.save(folder / "photos" / name / f"{k}.png")
         >>> learner = Learner(folder / "pets.upcl").learn(folder / "photos", epochs=1, backbone="small")
-        >>> learner.classes
-        ['cat', 'dog']
-        >>> learner.predict([folder / "photos" / "cat" / "0.png"]).shape
-        (1,)
-        >>> learner.forget("dog").classes
-        ['cat']
+        >>> learner.classes, learner.forget("dog").classes
+        (['cat', 'dog'], ['cat'])
     """
 
     def __init__(self, path: str | Path, *, device: str = "auto") -> None:
-        self.path, self.device = Path(path), select_device(device)
-        self.bundle: Bundle | None = load(self.path) if self.path.exists() else None
+        super().__init__(Path(path))
+        self.device = select_device(device)
         self.notes: list[str] = []
         self._predictor: Predictor | None = None
-        self._file_version = _file_version(self.path)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_predictor": None}  # rebuilt on first use; it holds a lock
-
-    @property
-    def classes(self) -> list[str]:
-        """Names of the known classes, in the order in which they were learned."""
-        return self.bundle.state.class_names if self.bundle else []
-
-    def require_bundle(self) -> Bundle:
-        """Return the model.
-
-        Raises:
-            UserError: if nothing has been learned yet; it suggests a file with a similar name, if there is one.
-        """
-        if self.bundle is None:
-            others = sorted(path.name for path in self.path.parent.glob("*.upcl"))
-            similar = difflib.get_close_matches(self.path.name, others, n=1)
-            create = f"create it with `upcl learn FOLDER --model {self.path}`"
-            raise UserError(f"there is no model {self.path}: {f'did you mean {similar[0]}?' if similar else create}")
-        return self.bundle
 
     # learning
 
@@ -145,7 +103,7 @@ class Learner:
         files = inspect_files(listing.files)
         train, held_out = self._split(root, listing, files)
         self._check_options(chosen, files)
-        with self._exclusive():
+        with self.exclusive():
             size, channels = self._image_shape(chosen, files)
             decoded = [
                 decode_images([file.path for file in part], size, channels, root.name) for part in (train, held_out)
@@ -158,8 +116,9 @@ class Learner:
     ) -> Learner:
         """Compute the features of all photos in one pass, and learn from them."""
         spec = feature_spec(options, self.bundle.spec if self.bundle else None, self.path)
-        with self._exclusive():
-            photos = extract_photos(listing.files, spec.size, *self._feature_extractor(spec))
+        with self.exclusive():
+            extractor = feature_extractor(spec, self.bundle.state if self.bundle else None, self.device)
+            photos = extract_photos(listing.files, spec.size, *extractor)
             train, held_out = self._split(root, listing, photos.files, by_digest=True)
             rows = {file.path: row for row, file in enumerate(photos.readable)}
             parts = [photos.features[[rows[file.path] for file in part]] for part in (train, held_out)]
@@ -168,25 +127,6 @@ class Learner:
             images = NewImages(parts[0], names[0], parts[1], names[1], (digests[0], digests[1]))
             return self._update(images, options, on_epoch, spec)
 
-    def _feature_extractor(self, spec: ModelSpec) -> tuple[Callable[[Tensor], Tensor], FeatureCache]:
-        """What computes features from photos, and the cache of those computed before."""
-        precision = choose_precision(self.device, spec.size)
-        with preserve_rng_state():
-            method = make_method(spec, 1, self.device, precision=precision)
-        if self.bundle:
-            method.net.backbone.load_state_dict(backbone_weights(self.bundle.state))
-        else:
-            load_pretrained_weights(method, spec)
-        net, transform = frozen_copy(method.net), method.setting.transform
-        weights = weights_sha256(method.net.backbone.state_dict())
-        identity = f"{weights} {spec.size} {spec.mean} {spec.std} {precision}"
-
-        @torch.no_grad()
-        def compute(images: Tensor) -> Tensor:
-            return net.features(transform.test(images.to(self.device)))
-
-        return compute, feature_cache(identity, method.net.backbone.dim)
-
     def _split(
         self, root: Path, listing: FolderListing, files: Sequence[ImageFile], *, by_digest: bool = False
     ) -> tuple[list[ImageFile], list[ImageFile]]:
@@ -194,7 +134,7 @@ class Learner:
         report = report_on(root, listing, files)
         self.notes = list(report.notes())
         readable = [file for file in files if not file.error]
-        train, held_out = (_split_by_digest if by_digest else _split)(readable)
+        train, held_out = (split_by_digest if by_digest else split_files)(readable)
         if not train:
             first = "" if not report.broken else f"; first error: {report.broken[0][0]}: {report.broken[0][1]}"
             raise UserError(f"{printable_path(root)} contains no readable image to learn from{first}")
@@ -211,7 +151,7 @@ class Learner:
             learn_options: options of the update.
             on_epoch: called after every epoch with an `EpochResult`.
         """
-        with self._exclusive():
+        with self.exclusive():
             return self._update(images, learn_options or LearnOptions(), on_epoch)
 
     def _update(
@@ -225,7 +165,7 @@ class Learner:
             plan = plan_update(self.path, self.bundle, images, options, self.device, spec)
             self.notes += plan.intake.notes
             bundle = apply_update(plan, on_epoch)
-        self._replace(bundle)
+        self.replace(bundle)
         shutil.rmtree(plan.work_folder, ignore_errors=True)
         return self
 
@@ -242,6 +182,10 @@ class Learner:
         known = {file.label for file in train}.union(self.classes)
         if ignored := sorted({file.label for file in held_out} - known):
             self.notes.append(f"ignored: classes of the test folder without training images: {', '.join(ignored[:5])}")
+
+    def _set_bundle(self, bundle: Bundle | None) -> None:
+        super()._set_bundle(bundle)
+        self._predictor = None
 
     # predicting
 
@@ -295,12 +239,13 @@ class Learner:
         Raises:
             UserError: if the step is not stored.
         """
-        with self._exclusive():
+        with self.exclusive():
             bundle = self.require_bundle()
             if step not in bundle.states:
-                stored = ", ".join(map(str, sorted(bundle.states)))
-                raise UserError(f"step {step} is not stored in {self.path}: choose from {stored}")
-            self._replace(bundle.rolled_back(step))
+                raise UserError(
+                    f"step {step} is not stored in {self.path}: choose from {str(sorted(bundle.states))[1:-1]}"
+                )
+            self.replace(bundle.rolled_back(step))
         return self
 
     def forget(self, name: str) -> Learner:
@@ -312,13 +257,13 @@ class Learner:
         Raises:
             UserError: if the class is unknown or the only one.
         """
-        with self._exclusive():
+        with self.exclusive():
             bundle = self.require_bundle()
             if name not in self.classes:
                 raise unknown_choice(f"class of {self.path.name}", name, self.classes)
             if len(self.classes) == 1:
                 raise UserError(f"'{name}' is the only class: remove the file instead")
-            self._replace(forget_class(bundle, name, self._restore(bundle.state)))
+            self.replace(forget_class(bundle, name, self._restore(bundle.state)))
         return self
 
     def rename(self, name: str, new: str) -> Learner:
@@ -331,8 +276,8 @@ class Learner:
         Raises:
             UserError: if the class is unknown or the new name is taken.
         """
-        with self._exclusive():
-            self._replace(rename_class(self.require_bundle(), name, new))
+        with self.exclusive():
+            self.replace(rename_class(self.require_bundle(), name, new))
         return self
 
     def merge(self, name: str, into: str) -> Learner:
@@ -345,8 +290,8 @@ class Learner:
         Raises:
             UserError: if a class is unknown, or the classifier is not in closed form.
         """
-        with self._exclusive(), preserve_rng_state():
-            self._replace(merge_classes(self.require_bundle(), name, into, self.device))
+        with self.exclusive(), preserve_rng_state():
+            self.replace(merge_classes(self.require_bundle(), name, into, self.device))
         return self
 
     def correct(self, photo: str | Path, name: str) -> str:
@@ -362,9 +307,9 @@ class Learner:
         Raises:
             UserError: if the photo or the class is unknown, or the classifier is not in closed form.
         """
-        with self._exclusive(), preserve_rng_state():
-            bundle, before = move_photo(self.require_bundle(), _photo_digest(photo), name, self.device)
-            self._replace(bundle)
+        with self.exclusive(), preserve_rng_state():
+            bundle, before = move_photo(self.require_bundle(), photo_digest(photo), name, self.device)
+            self.replace(bundle)
         return before
 
     def forget_photo(self, photo: str | Path) -> str:
@@ -379,85 +324,7 @@ class Learner:
         Raises:
             UserError: if the photo is unknown or the only one of its class, or the classifier is not in closed form.
         """
-        with self._exclusive(), preserve_rng_state():
-            bundle, before = remove_photo(self.require_bundle(), _photo_digest(photo), self.device)
-            self._replace(bundle)
+        with self.exclusive(), preserve_rng_state():
+            bundle, before = remove_photo(self.require_bundle(), photo_digest(photo), self.device)
+            self.replace(bundle)
         return before
-
-    # the file
-
-    @contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        """Hold the lock next to the file, and start from the file as it is now."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        busy = f"{self.path} is being changed by another process; try again when it has finished"
-        with exclusive_lock(self.path.with_name(f".{self.path.name}.lock"), busy=busy):
-            if self._file_version != _file_version(self.path):
-                self.bundle, self._predictor = load(self.path) if self.path.exists() else None, None
-            try:
-                yield
-            finally:
-                self._file_version = _file_version(self.path)
-
-    def _replace(self, bundle: Bundle) -> None:
-        self.bundle, self._predictor = bundle, None
-        save(bundle, self.path)
-
-
-def _photo_digest(photo: str | Path) -> str:
-    """The short digest that a model stores for a photo."""
-    try:
-        return hashlib.sha256(Path(photo).read_bytes()).hexdigest()[:DIGEST_DIGITS]
-    except OSError as error:
-        raise UserError(f"{printable_path(photo)} cannot be read: {error.strerror}") from None
-
-
-def _file_version(path: Path) -> tuple[int, int, int] | None:
-    """Changes whenever the file is replaced."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _split(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-    """Images to learn from and to hold out: those of a test folder, or a part of each class.
-
-    Copies of one image stay together. A class with a single distinct image has none to hold out.
-    """
-    tested = [file for file in files if file.split == "test"]
-    train = [file for file in files if file.split == "train"]
-    if tested:
-        return train, tested
-    distinct: dict[str, set[str]] = {}
-    for file in train:
-        distinct.setdefault(file.label, set()).add(file.digest)
-    single = [file for file in train if len(distinct[file.label]) == 1]
-    divided = sorted((file for file in train if len(distinct[file.label]) > 1), key=lambda file: file.label)
-    labels, digests = [file.label for file in divided], [file.digest for file in divided]
-    mask = hold_out(labels, HELD_OUT_FRACTION, seed=0, groups=digests, min_per_class=1)
-    learned = [file for file, held in zip(divided, mask, strict=True) if not held]
-    return [*learned, *single], [file for file, held in zip(divided, mask, strict=True) if held]
-
-
-def _split_by_digest(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-    """Images to learn from and to hold out: those of a test folder, or the fifth with the smallest digests.
-
-    Whether a photo is held out depends on its content alone, not on when it arrives or with which others. Only a class
-    of at least five photos that would have none gives up one.
-    """
-    tested = [file for file in files if file.split == "test"]
-    train = [file for file in files if file.split == "train"]
-    if tested:
-        return train, tested
-    chosen: set[str] = set()
-    by_label: dict[str, set[str]] = {}
-    for file in train:
-        by_label.setdefault(file.label, set()).add(file.digest)
-    for found in by_label.values():
-        digests = sorted(found)
-        small = [digest for digest in digests if int(digest[:8], 16) < HELD_OUT_FRACTION * 16**8]
-        small = digests[:1] if not small and len(digests) >= MIN_HELD_OUT_FROM else small
-        chosen.update(small if len(small) < len(digests) else small[:-1])
-    return [file for file in train if file.digest not in chosen], [file for file in train if file.digest in chosen]

@@ -21,14 +21,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from upcl.core.errors import UserError
 from upcl.core.files import exclusive_lock
 from upcl.core.progress import track
 from upcl.data.io.images import BrokenImageError, fit_square, read_image
 from upcl.data.io.listing import ImageFile
-from upcl.data.io.paths import cache_root
+from upcl.data.io.paths import cache_root, printable_path
 
 BATCH_SIZE = 64
 NUM_MEASURED = 50  # images whose size is looked at
+DIGEST_DIGITS = 16  # of a photo's file, in hexadecimal, that a model stores
 KEY_BYTES = 32  # SHA-256 of a file's content
 
 
@@ -157,6 +159,26 @@ def smallest_side(files: Sequence[ImageFile]) -> int:
         with contextlib.suppress(OSError, ValueError), Image.open(file.path) as image:
             sides.append(min(image.size))
     return min(sides, default=0)
+
+
+def photo_digest(photo: str | Path) -> str:
+    """The digest that a model stores for a photo: the first digits of the SHA-256 of its file.
+
+    Args:
+        photo: the file.
+
+    Raises:
+        UserError: if the file cannot be read.
+
+    Example:
+        >>> photo_digest("missing.jpg")
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: missing.jpg cannot be read: No such file or directory
+    """
+    try:
+        return hashlib.sha256(Path(photo).read_bytes()).hexdigest()[:DIGEST_DIGITS]
+    except OSError as error:
+        raise UserError(f"{printable_path(photo)} cannot be read: {error.strerror}") from None
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,8 @@ from upcl.training.precision import choose_precision, stored_precision
 
 from .bundle import Bundle, HistoryEntry, ModelSpec, ModelState
 from .intake import Intake, NewImages, sort_images
-from .spec import LearnOptions, find_package_method, make_method, resolve_recipes, resolve_spec
+from .options import LearnOptions
+from .spec import find_package_method, make_method, resolve_recipes, resolve_spec
 
 
 @dataclass(frozen=True, eq=False)

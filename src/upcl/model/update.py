@@ -21,10 +21,11 @@ from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import Stopwatch, TaskTrainer
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import backbone_weights, fit_classifier, is_closed_form, sort_features, weights_to_store
+from .closed_form import fit_classifier, is_closed_form, sort_features, weights_to_store
 from .evaluation import HeldOutResult, evaluate_held_out
+from .extractor import backbone_weights, load_pretrained_weights
 from .plan import UpdateIdentity, UpdatePlan, identify
-from .spec import copy_weights, load_pretrained_weights, make_method, restore_state
+from .spec import copy_weights, make_method, restore_state
 
 MAX_HELD_OUT = 20  # images per class
 SAVE_SECONDS = 15  # between two checkpoints of an update
@@ -50,7 +51,7 @@ def apply_update(plan: UpdatePlan, on_epoch: EpochCallback | None = None) -> Bun
         >>> import tempfile
         >>> from upcl.model.intake import NewImages
         >>> from upcl.model.plan import plan_update
-        >>> from upcl.model.spec import LearnOptions
+        >>> from upcl.model.options import LearnOptions
         >>> pixels = torch.arange(4 * 64, dtype=torch.uint8).view(4, 1, 8, 8)
         >>> images = NewImages(pixels[:3], ["cat", "dog", "cat"], pixels[3:], ["dog"])
         >>> path, options = Path(tempfile.mkdtemp()) / "pets.upcl", LearnOptions(epochs=1, backbone="small")

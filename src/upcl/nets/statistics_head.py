@@ -88,8 +88,8 @@ class StatisticsHead(Head):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def forget(self, label: int) -> None:
-        """Erase the mean, the count and the row of a class. Its share of the Gram matrix cannot be told from that of
-        the others: subtract the statistics of its images first, if they are at hand.
+        """Erase the mean, the count and the row of a class. The Gram matrix does not separate classes: subtract the
+        statistics of its images first, if they are available.
 
         Args:
             label: index of the class.

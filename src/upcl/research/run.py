@@ -63,8 +63,7 @@ class RunProgress:
         nme: accuracy of the nearest mean of exemplars, after a task.
 
     Example:
-        >>> progress = RunProgress(task=0, num_tasks=5, stage="train", epoch=9, epochs=30, losses={"ce": 0.5})
-        >>> progress.accuracy is None  # until the task is done
+        >>> RunProgress(0, num_tasks=5, stage="train", epoch=9, epochs=30, losses={"ce": 0.5}).accuracy is None
         True
     """
 
@@ -106,13 +105,9 @@ def run(
         compiled: compile the backbone.
         profiler: traces a few steps.
 
-    Returns:
-        The record of the finished run.
-
     Example:
-        >>> record = run(Request(method="finetune", data="synthetic:classes=4,train=8,test=4", tasks=2, epochs=1))
-        >>> record.task_sizes, record.a_last.nme
-        ([2, 2], None)
+        >>> run(Request(method="finetune", data="synthetic:classes=4,train=8,test=4", tasks=2, epochs=1)).task_sizes
+        [2, 2]
     """
     method_class, dataset = request.method_class, request.load_dataset(data_root)
     chosen = select_device(device)
@@ -150,9 +145,8 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, c
 
     Example:
         >>> request = Request(method="icarl", data="digits")
-        >>> dataset = request.load_dataset()
-        >>> config = resolve(request, dataset, request.method_class)
-        >>> make_setting(config, dataset, torch.device("cpu")).num_classes
+        >>> config = resolve(request, data := request.load_dataset(), request.method_class)
+        >>> make_setting(config, data, torch.device("cpu")).num_classes
         10
     """
     frozen = config.frozen_backbone
@@ -179,8 +173,7 @@ def make_protocol(config: RunConfig, dataset: Dataset) -> Protocol:
 
     Example:
         >>> request = Request(data="digits", tasks=2)
-        >>> dataset = request.load_dataset()
-        >>> len(make_protocol(resolve(request, dataset, request.method_class), dataset))
+        >>> len(make_protocol(resolve(request, data := request.load_dataset(), request.method_class), data))
         2
     """
     return Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order)
@@ -200,9 +193,8 @@ class Run:
 
     Example:
         >>> request = Request(method="icarl", data="digits", memory="5")
-        >>> dataset = request.load_dataset()
-        >>> config = resolve(request, dataset, request.method_class)
-        >>> Run(config, dataset, request.method_class, torch.device("cpu")).notes
+        >>> config = resolve(request, data := request.load_dataset(), request.method_class)
+        >>> Run(config, data, request.method_class, torch.device("cpu")).notes
         ['memory holds 5 exemplars for 10 classes: some have none']
     """
 
@@ -293,9 +285,8 @@ class Run:
 
     def _after_epoch(self, task: Task, stage: str, result: EpochResult) -> None:
         if self.on_progress:
-            self.on_progress(
-                RunProgress(task.index, len(self.protocol), stage, result.epoch, result.epochs, result.losses)
-            )
+            place = task.index, len(self.protocol), stage
+            self.on_progress(RunProgress(*place, result.epoch, result.epochs, result.losses))
 
     def _selector(self, task: Task) -> EpochSelector | None:
         """The rule that selects an epoch. `test` is the official code's: it uses test data, and the record says so."""

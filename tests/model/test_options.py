@@ -1,0 +1,44 @@
+"""What the options of a user say about pretrained weights."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.model.feature_models import spec
+from upcl.core.errors import UserError
+from upcl.model.options import LearnOptions, pretrained_choice, works_on_features
+
+
+@pytest.fixture(autouse=True)
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upcl.model.options.default_pretrained", lambda: "efficientnet-lite0")
+
+
+@pytest.mark.parametrize(
+    ("options", "side", "choice", "features"),
+    [
+        (LearnOptions(), 32, "efficientnet-lite0", True),
+        (LearnOptions(), 31, None, False),
+        (LearnOptions(method="upcl"), 100, "efficientnet-lite0", True),
+        (LearnOptions(backbone="medium"), 100, None, False),
+        (LearnOptions(backbone="torchvision:resnet18"), 8, "torchvision:resnet18", True),
+        (LearnOptions(backbone="w.pth"), 100, "w.pth", False),
+        (LearnOptions(backbone="w.pth", frozen=True), 100, "w.pth", True),
+        (LearnOptions(finetune=True), 8, "efficientnet-lite0", False),
+    ],
+)
+def test_the_choice(options: LearnOptions, side: int, choice: str | None, features: bool) -> None:
+    assert pretrained_choice(options, side) == choice
+    assert works_on_features(options, None, side) is features
+
+
+def test_an_existing_model_decides() -> None:
+    assert works_on_features(LearnOptions(backbone="medium"), spec(), 8)
+    assert not works_on_features(LearnOptions(), spec(features=False), 100)
+
+
+def test_nothing_to_finetune(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("upcl.model.options.default_pretrained", lambda: None)
+    assert pretrained_choice(LearnOptions(), 100) is None
+    with pytest.raises(UserError, match="--finetune needs pretrained weights"):
+        pretrained_choice(LearnOptions(finetune=True))
