@@ -65,7 +65,7 @@ package: $(READY) ## build the wheel and the sdist, install the wheel into a cle
 same-weights: $(READY) ## compare the weights of short runs here and at BASE, bit for bit (BASE=REVISION)
 	$(BIN)/python benchmarks/same_weights.py $(BASE)
 
-results: $(USER) ## run the paper's experiments at quick scale and write docs/results.md (DATA=cifar100: also on CIFAR-100)
+results: $(USER) ## write docs/results.md from the stored records (DATA=builtin or cifar100: run the quick experiments, too)
 	$(BIN)/python benchmarks/results.py $(DATA)
 
 quick: $(USER) ## compare the quick recipe with one ten times as long (CIFAR-100 in UPCL_DATA) and write docs/performance.md

@@ -1,9 +1,12 @@
-"""Run the paper's experiments at quick scale and write them to docs/results.md with their figures.
+"""Write docs/results.md: all images of CIFAR-100 from the records in results/, and the quick experiments, with figures.
 
-    make results                      # built-in data: an hour and a quarter on two cores
-    make results DATA=cifar100        # also five of them on CIFAR-100 (in UPCL_DATA): as long again
+    make results                      # from records alone, without training
+    make results DATA=builtin         # also run the quick experiments on built-in data: an hour and a quarter
+    make results DATA=cifar100        # and five of them on CIFAR-100 (in UPCL_DATA): as long again
 
-Finished runs (in runs/results) are not repeated; interrupted ones are resumed.
+Finished runs of quick experiments (in runs/results) are not repeated; interrupted ones are resumed. Further runs at
+full data are made by `upcl reproduce NAME --scale cpu --out results`, which resumes and skips what is finished; git
+keeps their records.
 """
 
 from __future__ import annotations
@@ -11,25 +14,30 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from upcl import Request
 from upcl.research.paper import experiments
 from upcl.research.paper.experiments import Experiment
 from upcl.research.paper.reproduce import Reproduction
+from upcl.research.report.compose import report_on_experiment
 from upcl.research.report.content import Report
 from upcl.research.report.formats import as_markdown
+from upcl.research.report.load import StoredRun, read_runs
 from upcl.research.report.write import write_figures
 
 ROOT = Path(__file__).parents[1]
 PAGE, FIGURES = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
 ON_CIFAR100 = ("ablation", "lambda", "imbalance", "confusion", "tsne")
 FIRST = (*ON_CIFAR100, "uniformity", "table1", "memory")
+RECORDS = ROOT / "results" / "runs"
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
+FULL_BEGIN, FULL_END = "<!-- full data: begin -->", "<!-- full data: end -->"
 
 
-def chapter(experiment: Experiment, out: Path) -> Iterator[str]:
-    """Markdown about an experiment that has been run; its figures are written to files next to the page.
+def quick_chapter(experiment: Experiment, out: Path) -> Iterator[str]:
+    """Markdown about a quick experiment that has been run.
 
     Args:
         experiment: the experiment.
@@ -39,11 +47,49 @@ def chapter(experiment: Experiment, out: Path) -> Iterator[str]:
     reproduction.measure()
     report = reproduction.report()
     assert report, f"{experiment.name} has not been run"
+    yield from chapter(experiment, report, experiment.section_keys)
+
+
+def stored_chapter(experiment: Experiment) -> Iterator[str]:
+    """Markdown about an experiment at full data, from the records of its finished runs; nothing if there are none.
+
+    Args:
+        experiment: the experiment.
+    """
+    assert experiment.grid
+    wanted = {_key(job.request) for job in experiment.grid.jobs}
+    runs = [run for run in read_runs([RECORDS]) if run.record.finished and _run_key(run) in wanted]
+    if runs:
+        note = f"{len(runs)} of {len(wanted)} runs so far" if len(runs) < len(wanted) else f"{len(runs)} runs"
+        report = report_on_experiment(experiment, runs, notes=[note])
+        yield from chapter(experiment, report, (*experiment.section_keys, "table"))
+
+
+def _key(request: Request) -> tuple[object, ...]:
+    lambda_1 = str(request.options.get("lambda_1", ""))
+    data, _, tasks = str(request.data).partition("/T")
+    return request.method_name, data, int(tasks or 0), request.seed, request.order_seed, request.memory, lambda_1
+
+
+def _run_key(run: StoredRun) -> tuple[object, ...]:
+    record, config = run.record, run.record.config
+    lambda_1 = str(config.options.get("lambda_1", "")) if config.options.get("lambda_1", "1/2^t") != "1/2^t" else ""
+    return record.method, record.data, len(record.task_sizes), record.seed, record.order_seed, config.memory, lambda_1
+
+
+def chapter(experiment: Experiment, report: Report, keys: Sequence[str]) -> Iterator[str]:
+    """Markdown about an experiment; its figures are written to files next to the page.
+
+    Args:
+        experiment: the experiment.
+        report: the report on it.
+        keys: which sections to show.
+    """
     yield f"## {experiment.title}: `{experiment.name}`, {experiment.scale}\n"
     yield from (f"{sentence}  " for sentence in report.summary)
     yield ""
     for section in report.sections:
-        if re.sub(r"^s\d+-", "", section.key) not in experiment.section_keys:
+        if re.sub(r"^s\d+-", "", section.key) not in keys:
             continue
         yield from (as_markdown(table) for table in section.tables)
         folder = FIGURES / f"{experiment.name}-{experiment.scale}"
@@ -51,8 +97,14 @@ def chapter(experiment: Experiment, out: Path) -> Iterator[str]:
             yield f"![{section.title}]({path.relative_to(PAGE.parent).as_posix()})\n"
 
 
-def main(out: Path, on_cifar100: tuple[str, ...]) -> None:
-    """Run all experiments and replace the generated part of the page.
+def write_full_data() -> None:
+    """Replace the part of the page about all images of CIFAR-100, from the records."""
+    chapters = ["\n".join(stored_chapter(experiments.load(name, "cpu"))) for name in experiments.names_with("cpu")]
+    _replace(FULL_BEGIN, FULL_END, [text for text in chapters if text])
+
+
+def write_quick(out: Path, on_cifar100: tuple[str, ...]) -> None:
+    """Run the quick experiments and replace their part of the page.
 
     Args:
         out: folder of the results.
@@ -64,10 +116,16 @@ def main(out: Path, on_cifar100: tuple[str, ...]) -> None:
         for data in ("builtin", "cifar100") if name in on_cifar100 else ("builtin",):
             words = ["reproduce", name, "--data", data, "--out", str(out), "--jobs", "2"]
             subprocess.run([sys.executable, "-m", "upcl", *words], check=True)
-            chapters.append("\n".join(chapter(experiments.load(name, data=data), out)))
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text("\n".join([before + BEGIN, *chapters, END + rest.partition(END)[2]]))
+            chapters.append("\n".join(quick_chapter(experiments.load(name, data=data), out)))
+    _replace(BEGIN, END, chapters)
+
+
+def _replace(begin: str, end: str, chapters: list[str]) -> None:
+    before, _, rest = PAGE.read_text().partition(begin)
+    PAGE.write_text("\n".join([before + begin, *chapters, end + rest.partition(end)[2]]))
 
 
 if __name__ == "__main__":
-    main(ROOT / "runs" / "results", ON_CIFAR100 if "cifar100" in sys.argv[1:] else ())
+    write_full_data()
+    if sys.argv[1:]:
+        write_quick(ROOT / "runs" / "results", ON_CIFAR100 if "cifar100" in sys.argv[1:] else ())

@@ -59,7 +59,13 @@ def main(method: str, options: dict[str, str]) -> None:
             name: {reading: round(value, 2) for reading, value in figure.model_dump().items() if value is not None}
             for name, figure in (("a_last", record.a_last), ("a_avg", record.a_avg))
         }
-        line = {**key, **figures, "old": round(record.old.head[-1] or 0, 2), "new": round(record.new.head[-1], 2)}
+        line = {
+            **key,
+            "precision": record.config.precision,
+            **figures,
+            "old": round(record.old.head[-1] or 0, 2),
+            "new": round(record.new.head[-1], 2),
+        }
         RESULTS.parent.mkdir(exist_ok=True)
         with RESULTS.open("a") as file:
             file.write(json.dumps(line) + "\n")
@@ -70,11 +76,12 @@ def write_table() -> None:
     """Replace the table on the page: one row per configuration, the best of each method first."""
     lines = [json.loads(line) for line in RESULTS.read_text().splitlines()]
     lines.sort(key=lambda line: (line["method"], -line["a_last"]["both"]))
-    rows = ["| method | options | head | nme | both | A_avg head | A_avg nme |", "|---|---|---|---|---|---|---|"]
+    rows = ["| method | options | seed | precision | head | nme | both | A_avg head | A_avg nme |", "|" + "---|" * 9]
     for line in lines:
         options = ", ".join(f"`{key}={value}`" for key, value in line["options"].items()) or "-"
         figures = [*line["a_last"].values(), line["a_avg"]["head"], line["a_avg"]["nme"]]
-        rows.append(f"| {line['method']} | {options} | {' | '.join(f'{value:.1f}' for value in figures)} |")
+        setting = f"{line['seed']} | {line.get('precision', 'float32')}"
+        rows.append(f"| {line['method']} | {options} | {setting} | {' | '.join(f'{value:.1f}' for value in figures)} |")
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text("\n".join([before + BEGIN, *rows, END + rest.partition(END)[2]]))
 
