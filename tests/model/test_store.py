@@ -29,4 +29,4 @@ def test_a_missing_model_suggests_a_similar_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"did you mean birds\.upcl"):
         ModelStore(tmp_path / "brids.upcl").require_bundle()
     with pytest.raises(UserError, match="create it with"):
-        ModelStore(tmp_path / "x.upcl").require_bundle()
+        ModelStore(tmp_path / "elsewhere" / "x.upcl").require_bundle()
