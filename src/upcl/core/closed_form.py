@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .losses import one_hot
-
+CHUNK = 4096  # rows in double precision at a time
 Linear = tuple[Tensor, Tensor]
 """Weight (C x d) and bias (C) of a linear classifier."""
 
@@ -49,9 +48,14 @@ class Statistics:
             labels: the class of each image (N).
             num_classes: number of classes C.
         """
-        exact = features.double()
-        members = one_hot(labels, num_classes, torch.float64)
-        return Statistics(exact.T @ exact, members.T @ exact, members.sum(0))
+        dim, device = features.shape[1], features.device
+        gram = torch.zeros(dim, dim, dtype=torch.float64, device=device)
+        sums = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
+        for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
+            exact = rows.double()
+            gram.addmm_(exact.T, exact)
+            sums.index_add_(0, classes, exact)
+        return Statistics(gram, sums, torch.bincount(labels, minlength=num_classes).double())
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(self.gram + other.gram, self.sums + other.sums, self.counts + other.counts)

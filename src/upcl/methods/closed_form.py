@@ -100,13 +100,13 @@ class ClosedForm(Method[StatisticsHead], ABC):
             The best regularisation (of equals, the strongest), and the share of correct predictions with it.
         """
         head, folds, everything = self.net.head, _folds(labels), self.net.head.statistics
-        features = F.normalize(embeddings).double()
-        if int(everything.counts.sum()) == len(labels):  # no other images: the space that these span is enough
+        features = F.normalize(embeddings)
+        if int(everything.counts.sum()) == len(labels) < features.shape[1]:  # these images only: their span is enough
             features = row_space(features)
             everything = Statistics.of(features, labels, head.num_classes)
         correct, total = torch.zeros(len(self.strengths), dtype=torch.float64), 0
         for fold in range(NUM_FOLDS):
-            left_out, targets = features[folds == fold], labels[folds == fold]
+            left_out, targets = features[folds == fold].double(), labels[folds == fold]
             statistics = everything - Statistics.of(left_out, targets, head.num_classes)
             for i, strength in enumerate(self.strengths):
                 weight, bias = self.solve(statistics, strength)

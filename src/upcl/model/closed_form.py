@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from upcl.core.closed_form import Statistics
 from upcl.core.types import Samples
 from upcl.methods import Method
 from upcl.methods.closed_form import ClosedForm
@@ -17,6 +18,7 @@ from upcl.methods.registry import method_options
 from .bundle import ModelSpec
 from .spec import AUTOMATIC_METHODS, copy_weights, find_package_method, make_method
 
+MAX_RANPAC_PHOTOS = 5000
 Digests = dict[str, tuple[str, ...]]
 """Digests of the photos that a model learned from or holds out, by class."""
 
@@ -85,14 +87,20 @@ def fit_classifier(
         >>> method.scores(samples.inputs).argmax(1).tolist()
         [0, 0, 1, 1]
     """
-    candidates, found = AUTOMATIC_METHODS if spec.automatic else (spec.method,), {}
+    features, labels = samples.inputs.to(device).float(), samples.labels.to(device)
+    shared: Statistics | None = None
+    candidates, found = automatic_methods(len(samples)) if spec.automatic else (spec.method,), {}
     for name in candidates:
         chosen = dataclasses.replace(spec, method=name, options=_options(spec, name))
         method = make_method(chosen, num_labels, device)
         assert isinstance(method, ClosedForm)
         method.net.grow(num_labels)
-        embeddings, labels = method.net.projector(samples.inputs.to(device).float()), samples.labels.to(device)
-        method.net.head.statistics = method.net.head.measure(embeddings, labels)
+        embeddings = method.net.projector(features)
+        if embeddings is not features:
+            method.net.head.statistics = method.net.head.measure(embeddings, labels)
+        else:  # several methods share them
+            shared = shared or method.net.head.measure(features, labels)
+            method.net.head.statistics = shared
         strength, accuracy = method.cross_validate(embeddings, labels)
         found[name] = (accuracy, strength, chosen, method)
     best = max(candidates, key=lambda name: found[name][0])
@@ -102,6 +110,19 @@ def fit_classifier(
     figures = ", ".join(f"{found[name][3].title} {100 * found[name][0]:.1f} %" for name in candidates)
     note = f"classifier: {method.title}, the best in cross-validation ({figures})" if spec.automatic else ""
     return chosen, method, note
+
+
+def automatic_methods(num_photos: int) -> tuple[str, ...]:
+    """The methods in closed form that an automatic model chooses from.
+
+    Args:
+        num_photos: number of photos to learn from; RanPAC takes minutes with many of them.
+
+    Example:
+        >>> automatic_methods(1_000), automatic_methods(100_000)
+        (('ncm', 'slda', 'ridge', 'ranpac'), ('ncm', 'slda', 'ridge'))
+    """
+    return tuple(name for name in AUTOMATIC_METHODS if name != "ranpac" or num_photos <= MAX_RANPAC_PHOTOS)
 
 
 def _options(spec: ModelSpec, name: str) -> dict[str, Any]:
