@@ -24,7 +24,7 @@ from torch import Tensor
 from upcl.core.errors import UserError
 from upcl.core.files import exclusive_lock
 from upcl.core.progress import track
-from upcl.data.io.images import BrokenImageError, fit_square, read_image
+from upcl.data.io.images import FORMATS, BrokenImageError, fit_square, read_image
 from upcl.data.io.listing import ImageFile
 from upcl.data.io.paths import cache_root, printable_path
 
@@ -156,7 +156,7 @@ def smallest_side(files: Sequence[ImageFile]) -> int:
     """
     sides = []
     for file in files[:: max(1, len(files) // NUM_MEASURED)]:
-        with contextlib.suppress(OSError, ValueError), Image.open(file.path) as image:
+        with contextlib.suppress(OSError, ValueError), Image.open(file.path, formats=FORMATS) as image:
             sides.append(min(image.size))
     return min(sides, default=0)
 

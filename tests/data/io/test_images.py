@@ -155,3 +155,11 @@ def test_images_are_listed_by_extension(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "c.png").touch()
     assert [path.name for path in list_images(tmp_path)] == ["a.jpeg", "b.PNG"]
+
+
+def test_only_supported_formats_are_opened_whatever_the_name(tmp_path: Path) -> None:
+    """PostScript in a file named .jpg would start Ghostscript."""
+    script = tmp_path / "photo.jpg"
+    script.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n")
+    with pytest.raises(BrokenImageError, match="not a supported image format"):
+        read_image(script)

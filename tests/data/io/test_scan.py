@@ -85,10 +85,10 @@ def test_errors_of_the_system_are_tried_again_later(tmp_path: Path, monkeypatch:
     root = make_folder(tmp_path / "photos", classes=2, per_class=3)
     original = Image.open
 
-    def refuse(path: Any) -> Any:
+    def refuse(path: Any, **options: Any) -> Any:
         if Path(path).name == "0.png":
             raise PermissionError(13, "Permission denied")
-        return original(path)
+        return original(path, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(Image, "open", refuse)

@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")  # no other reader of Pillow runs: some start other programs
 MAX_PIXELS = 100_000_000
 
 
@@ -61,7 +62,7 @@ def read_image(
         (6, 4)
     """
     try:
-        with Image.open(file) as image:
+        with Image.open(file, formats=FORMATS) as image:
             if image.width * image.height > (limit := max_pixels or MAX_PIXELS):
                 raise BrokenImageError(f"{image.width} x {image.height} pixels exceed the limit of {limit:,}")
             if oversampling and (factor := oversampling(*image.size)) >= 2:
