@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
+from types import ModuleType
 
 import hypothesis
 import pytest
@@ -41,3 +44,22 @@ def isolated_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPCL_CACHE", str(cache))
         yield
+
+
+@pytest.fixture(scope="session")
+def timm() -> ModuleType:
+    """The package timm. The compiled operators of its dependency torchvision do not load next to the CPU build of
+    torch: declared by name, they can be imported, and timm's networks do not call them."""
+    if importlib.util.find_spec("timm") is None:
+        pytest.skip("pip install 'upcl[timm]'")
+    try:
+        import torchvision  # noqa: F401
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        for name in ("nms", "qnms"):
+            torch.library.define(f"torchvision::{name}", "(Tensor boxes, Tensor scores, float threshold) -> Tensor")
+    import timm
+
+    module: ModuleType = timm
+    return module

@@ -4,7 +4,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from upcl.model.calibration import UNCALIBRATED, calibrate, confidence, fit_temperature, measure_false_alarm_rate
+from upcl.model.calibration import (
+    UNCALIBRATED,
+    calibrate,
+    confidence,
+    fit_temperature,
+    measure_calibration_error,
+    measure_false_alarm_rate,
+)
 
 
 def test_temperature_makes_confidence_match_accuracy() -> None:
@@ -52,3 +59,23 @@ def test_without_images_nothing_is_calibrated_and_nothing_rejected() -> None:
     empty = torch.empty(0)
     assert calibrate(torch.empty(0, 3), empty.long(), empty) == UNCALIBRATED
     assert UNCALIBRATED.threshold <= -1, "no cosine is below it"
+
+
+def test_a_reference_sets_the_threshold_and_held_out_images_measure_it() -> None:
+    scores, labels = torch.eye(2).repeat(5, 1), torch.tensor([0, 1] * 5)
+    familiarity = torch.linspace(0.1, 1.0, 10)
+    calibration = calibrate(scores, labels, familiarity, reference=torch.full((50,), 0.35), auroc=0.9)
+    assert calibration.threshold == pytest.approx(0.35) and calibration.auroc == 0.9
+    assert calibration.false_alarm_rate == pytest.approx(0.3)
+
+
+def test_the_calibration_error_is_large_if_confidence_does_not_follow_accuracy() -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(0, 4, (400,), generator=generator)
+    sure = F.one_hot(labels, 4) * 5.0  # always right
+    assert measure_calibration_error(sure, labels) < 0.02
+    strength = torch.cat([torch.full((200,), 1.0), torch.full((200,), 9.0)])
+    predicted = torch.where(strength > 5, torch.randint(0, 4, (400,), generator=generator), labels)
+    misleading = F.one_hot(predicted, 4) * strength[:, None]  # the larger the score, the worse
+    assert measure_calibration_error(misleading, labels) > 0.2
+    assert measure_calibration_error(sure[:1], labels[:1]) == 0

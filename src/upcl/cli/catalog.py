@@ -89,11 +89,14 @@ def backbones(measure: bool) -> None:
     Examples:
       upcl backbones
       upcl learn birds/ --model birds.upcl --backbone torchvision:resnet18
+      upcl learn birds/ --model birds.upcl --backbone timm:vit_small_patch14_dinov2
       upcl train upcl --data cifar100/T10 --backbone pooled
     """
     console = stdout_console()
     for table in backbone_tables(measure=measure):
         console.print(table)
+    console.print("also: timm:NAME, any network of timm (pip install 'upcl[timm]')", markup=False, soft_wrap=True)
+    console.print("      hf:OWNER/NAME, weights on Hugging Face for one of these", markup=False, soft_wrap=True)
 
 
 def backbone_tables(*, measure: bool) -> Iterator[Table]:
@@ -108,7 +111,7 @@ def backbone_tables(*, measure: bool) -> Iterator[Table]:
     """
     from rich.table import Table
 
-    from upcl.nets import BACKBONES
+    from upcl.nets import BACKBONES, num_features
     from upcl.training.pretrained import PRETRAINED_BACKBONES, milliseconds_per_photo, num_parameters
 
     table = Table(title="pretrained on ImageNet")
@@ -122,7 +125,7 @@ def backbone_tables(*, measure: bool) -> Iterator[Table]:
         cells = [
             name,
             f"{num_parameters(backbone.architecture) / 1e6:.1f} M",
-            f"{BACKBONES[backbone.architecture].dim:,}",
+            f"{num_features(backbone.architecture):,}",
             f"{backbone.megabytes:.0f}",
             *([f"{milliseconds_per_photo(backbone):.0f}"] if measure else []),
             backbone.licence,

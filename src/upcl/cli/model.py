@@ -274,6 +274,8 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
     if calibration.num_images:
         rate = f"{calibration.false_alarm_rate:.1%} of {calibration.num_images}"
         rejection = f"familiarity below {calibration.threshold:.3f}; false alarms on held-out images: {rate}"
+        if calibration.auroc is not None:
+            rejection += f"; AUROC on classes left out: {calibration.auroc:.3f}"
     versions = [f"{name} {version}" for name, version in bundle.written_by.items()]
     return {
         "method": ", ".join([method.title, *changed]),
@@ -281,7 +283,8 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
         "images": f"{spec.size} x {spec.size}, {'grey' if spec.channels == 1 else 'colour'}; mean {mean}, std {std}",
         "memory": f"{spec.memory}: {len(state.exemplars)} exemplars, {len(state.held_out)} held-out images",
         "predicts by": READINGS[state.reading],
-        "temperature": f"{calibration.temperature:.3g}",
+        "confidence": f"temperature {calibration.temperature:.3g}; expected calibration error "
+        f"{calibration.calibration_error:.1%}",
         "none of these": rejection,
         "written by": ", ".join(versions) + f"; format {FORMAT} {VERSION}",
     }

@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 TARGET_FALSE_ALARM_RATE = 0.05  # share of familiar images for which "none of these" is accepted
+MAX_GROUPS, GROUP_SIZE = 10, 50  # of images that confidence and accuracy are compared in: fewer would be noise
 MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-3, 1e3
 
 
@@ -22,6 +23,9 @@ class Calibration:
         threshold: an image with a lower familiarity belongs to none of the classes.
         false_alarm_rate: measured share of held-out images of known classes that fall below such a threshold.
         num_images: number of held-out images that were used.
+        calibration_error: expected calibration error on held-out images, measured with the temperature of others.
+        auroc: how well familiarity separates known from unknown photos (area under the ROC curve), measured on classes
+            that were left out; None if it was not measured.
 
     Example:
         >>> calibration = Calibration(temperature=2.0, threshold=0.4, false_alarm_rate=0.05, num_images=100)
@@ -33,18 +37,25 @@ class Calibration:
     threshold: float
     false_alarm_rate: float
     num_images: int
+    calibration_error: float = 0.0
+    auroc: float | None = None
 
 
 UNCALIBRATED = Calibration(temperature=1.0, threshold=-1.0, false_alarm_rate=0.0, num_images=0)
 
 
-def calibrate(scores: Tensor, labels: Tensor, familiarity: Tensor) -> Calibration:
+def calibrate(
+    scores: Tensor, labels: Tensor, familiarity: Tensor, reference: Tensor | None = None, auroc: float | None = None
+) -> Calibration:
     """Calibrate a model on held-out images.
 
     Args:
         scores: scores of the held-out images (N x C); -inf for removed classes.
         labels: their classes (N).
-        familiarity: their familiarity (N), the largest cosine between an image and a class mean.
+        familiarity: their familiarity (N).
+        reference: familiarity of other images of known classes, which the threshold is fitted to; by default, that of
+            the held-out ones.
+        auroc: as `Calibration` stores it.
 
     Returns:
         The calibration; `UNCALIBRATED` without images.
@@ -56,11 +67,20 @@ def calibrate(scores: Tensor, labels: Tensor, familiarity: Tensor) -> Calibratio
         >>> calibrate(torch.empty(0, 2), torch.empty(0).long(), torch.empty(0)) == UNCALIBRATED
         True
     """
+    if not len(labels):
+        return UNCALIBRATED
+    if reference is None or not len(reference):
+        threshold, false_alarm_rate = fit_threshold(familiarity), measure_false_alarm_rate(familiarity)
+    else:
+        threshold = fit_threshold(reference)
+        false_alarm_rate = float((familiarity.double() < threshold).double().mean())
     return Calibration(
         temperature=fit_temperature(scores, labels),
-        threshold=fit_threshold(familiarity),
-        false_alarm_rate=measure_false_alarm_rate(familiarity),
+        threshold=threshold,
+        false_alarm_rate=false_alarm_rate,
         num_images=len(labels),
+        calibration_error=measure_calibration_error(scores, labels),
+        auroc=auroc,
     )
 
 
@@ -133,6 +153,35 @@ def measure_false_alarm_rate(familiarity: Tensor) -> float:
     halves = familiarity[::2], familiarity[1::2]
     alarms = sum(int((half < fit_threshold(other)).sum()) for half, other in (halves, halves[::-1]))
     return alarms / len(familiarity)
+
+
+def measure_calibration_error(scores: Tensor, labels: Tensor) -> float:
+    """Measure by how much confidence and accuracy differ (expected calibration error).
+
+    The images are split into halves, and each half gets the temperature of the other. Images are sorted by confidence
+    into groups of equal size, at most ten; the error is the mean difference between confidence and accuracy of a group.
+
+    Args:
+        scores: scores of held-out images (N x C); -inf for removed classes.
+        labels: their classes (N).
+
+    Returns:
+        The error, from 0 to 1; 0 with fewer than two images.
+
+    Example:
+        >>> scores = torch.tensor([[2.0, 0.0], [0.0, 2.0]]).repeat(20, 1)
+        >>> measure_calibration_error(scores, torch.tensor([0, 1]).repeat(20)) < 0.05
+        True
+    """
+    if len(labels) < 2:
+        return UNCALIBRATED.calibration_error
+    halves = torch.arange(len(labels)) % 2 == 0
+    sure, correct = torch.empty(len(labels), dtype=torch.float64), scores.argmax(1) == labels
+    for half in (halves, ~halves):
+        sure[half] = confidence(scores[half], fit_temperature(scores[~half], labels[~half])).max(1).values
+    difference = (sure - correct.double())[sure.argsort(stable=True)]
+    groups = difference.tensor_split(min(MAX_GROUPS, max(1, len(labels) // GROUP_SIZE)))
+    return float(sum(group.sum().abs() for group in groups) / len(labels))
 
 
 def confidence(scores: Tensor, temperature: float) -> Tensor:

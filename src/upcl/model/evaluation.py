@@ -12,6 +12,7 @@ from upcl.methods import Method
 from .bundle import ModelSpec, ModelState
 from .calibration import UNCALIBRATED, Calibration, calibrate
 from .closed_form import is_closed_form
+from .familiarity import cross_validated_familiarity, fit_familiarity, left_out_auroc, without_familiarity
 from .predictor import Predictor
 
 
@@ -25,6 +26,7 @@ class HeldOutResult:
         calibration: of that reading.
         by_class: accuracy of each class by that reading, in percent; None for a class without held-out images.
         accuracy: accuracy by reading, in percent; empty without held-out images.
+        familiarity: what `fit_familiarity` computed, if the model works on features.
 
     Example:
         >>> from upcl.core.types import NO_SAMPLES
@@ -37,14 +39,16 @@ class HeldOutResult:
     calibration: Calibration = UNCALIBRATED
     by_class: dict[str, float | None] = field(default_factory=dict)
     accuracy: dict[str, float | None] = field(default_factory=dict)
+    familiarity: dict[str, Tensor] = field(default_factory=dict)
 
     def apply(self, state: ModelState) -> ModelState:
-        """Return the state with this reading and calibration.
+        """Return the state with this reading, calibration and familiarity.
 
         Args:
             state: the state that was evaluated.
         """
-        return replace(state, reading=self.reading, calibration=self.calibration)
+        weights = {**without_familiarity(state.weights), **self.familiarity}
+        return replace(state, weights=weights, reading=self.reading, calibration=self.calibration)
 
 
 def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -> HeldOutResult:
@@ -67,9 +71,11 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
         >>> list(result.by_class), result.calibration.num_images
         (['cat', 'dog'], 4)
     """
-    held_out = state.held_out
+    held_out, num_labels = state.held_out, len(state.classes)
+    familiarity = fit_familiarity(state.exemplars, num_labels) if spec.features and len(state.exemplars) else {}
     if not len(held_out):
-        return HeldOutResult(by_class=dict.fromkeys(state.class_names))
+        return HeldOutResult(by_class=dict.fromkeys(state.class_names), familiarity=familiarity)
+    state = HeldOutResult(familiarity=familiarity).apply(state)
     predictor = Predictor(method, spec, state)
     predictions = predictor.predict(held_out.inputs)
     correct = {name: scores.argmax(1) == held_out.labels for name, scores in predictions.scores.items()}
@@ -81,8 +87,13 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
         for label, name in enumerate(state.classes)
         if name is not None
     }
-    calibration = calibrate(predictions.scores[reading], held_out.labels, predictions.familiarity)
-    return HeldOutResult(reading, calibration, by_class, accuracy)
+    reference, auroc = None, None
+    if familiarity:
+        names = {label: name for label, name in enumerate(state.classes) if name is not None}
+        reference = cross_validated_familiarity(state.exemplars, num_labels)
+        auroc = left_out_auroc(state.exemplars, held_out, names)
+    calibration = calibrate(predictions.scores[reading], held_out.labels, predictions.familiarity, reference, auroc)
+    return HeldOutResult(reading, calibration, by_class, accuracy, familiarity)
 
 
 def _percent(correct: Tensor) -> float | None:

@@ -15,7 +15,7 @@ from upcl.methods import Method
 from upcl.nets import frozen_copy
 from upcl.nets.pretrained import load_pretrained, read_weights
 from upcl.training.precision import choose_precision
-from upcl.training.pretrained import PRETRAINED_BACKBONES, weights_file
+from upcl.training.pretrained import is_pretrained, weights_file
 
 from .bundle import ModelSpec, ModelState
 from .photo_features import FeatureCache, feature_cache
@@ -37,7 +37,7 @@ def load_pretrained_weights(method: Method[Any], spec: ModelSpec) -> None:
         >>> load_pretrained_weights(make_method(spec, 2, torch.device("cpu")), spec)  # nothing to do
     """
     if spec.pretrained:
-        file = weights_file(spec.pretrained) if spec.pretrained in PRETRAINED_BACKBONES else Path(spec.pretrained)
+        file = weights_file(spec.pretrained) if is_pretrained(spec.pretrained) else Path(spec.pretrained)
         load_pretrained(method.net.backbone, spec.backbone, read_weights(file), file)
 
 

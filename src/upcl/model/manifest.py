@@ -148,5 +148,6 @@ def check_state(entry: StoredState, weights: Mapping[str, Tensor]) -> None:
         raise ValueError("the number of classes does not match the network")
     if not any(entry.classes):
         raise ValueError("it has no classes")
-    if entry.calibration.temperature <= 0 or not all(map(math.isfinite, astuple(entry.calibration))):
+    numbers = [value for value in astuple(entry.calibration) if value is not None]
+    if entry.calibration.temperature <= 0 or not all(map(math.isfinite, numbers)):
         raise ValueError("its calibration is invalid")

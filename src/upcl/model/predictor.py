@@ -32,7 +32,7 @@ class Prediction:
     Attributes:
         names: names of classes, the most likely first.
         confidence: their calibrated probabilities.
-        familiarity: the largest cosine between the image and the mean of a class's exemplars.
+        familiarity: how much the image resembles the nearest class, a cosine.
         known: whether the image resembles anything learned, that is, its familiarity reaches the threshold.
 
     Example:
@@ -59,7 +59,7 @@ class Predictions:
         features: features of unit length (N x d).
         scores: scores by reading, `head` and `nme` (N x C); -inf for removed classes.
         confidence: calibrated probabilities (N x C); 0 for removed classes.
-        familiarity: the largest cosine to a class mean (N).
+        familiarity: how much an image resembles the nearest class, a cosine (N).
         known: whether an image resembles anything learned (N).
         classes: names of the classes by label; None for a removed class.
 

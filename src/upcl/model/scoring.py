@@ -12,6 +12,7 @@ from upcl.methods import Method
 
 from .bundle import ModelState
 from .calibration import confidence
+from .familiarity import PREFIX, Familiarity
 
 
 class Scores(NamedTuple):
@@ -22,7 +23,7 @@ class Scores(NamedTuple):
         nme: scores by the nearest mean of exemplars (N x C), cosines: -1 for classes without exemplars, -inf for
             removed classes.
         confidence: calibrated probabilities (N x C) by the model's reading, in double precision.
-        familiarity: the largest cosine to a class mean (N).
+        familiarity: the largest cosine to a class (N): to its mean, or as `Familiarity` measures it on features.
 
     Example:
         >>> head, cosines = torch.tensor([[2.0, 0.0, -torch.inf]]), torch.tensor([[0.9, 0.1, -torch.inf]])
@@ -68,6 +69,8 @@ class Scoring(nn.Module):
         labels = state.exemplars.labels.to(exemplar_features.device)
         means = class_means(exemplar_features, labels, len(state.classes))
         removed = torch.tensor([name is None for name in state.classes], device=means.device)
+        fitted = any(name.startswith(PREFIX) for name in state.weights)
+        self.familiarity = Familiarity(state.weights).to(means.device) if fitted else None
         self.register_buffer("means", means)
         self.register_buffer("removed", removed)
         self.register_buffer("without_mean", removed | (means.norm(dim=1) == 0))
@@ -82,4 +85,5 @@ class Scoring(nn.Module):
         head = self.method.scores(features).masked_fill(self.removed, -torch.inf)
         nme = cosines.masked_fill(self.removed, -torch.inf)
         sure = confidence(head if self.reading == "head" else nme, self.temperature)
-        return Scores(head, nme, sure, cosines.max(1).values)
+        resemblance = cosines if self.familiarity is None else self.familiarity(features)
+        return Scores(head, nme, sure, resemblance.max(1).values)

@@ -28,11 +28,12 @@ from upcl.data.defaults import (
 from upcl.data.io.listing import ImageFile
 from upcl.methods import Method, Setting
 from upcl.methods.registry import build_method, find_method, method_options
-from upcl.nets import BACKBONES, Execution, Precision
+from upcl.nets import Execution, Precision, num_features
 from upcl.nets.pretrained import infer_backbone, read_weights
-from upcl.training.pretrained import PRETRAINED_BACKBONES
+from upcl.training.pretrained import find_pretrained, is_pretrained
 
 from .bundle import ModelSpec, ModelState
+from .familiarity import without_familiarity
 from .options import MIN_PRETRAINED_SIDE, LearnOptions, pretrained_choice
 
 DEFAULT_METHOD = "upcl"
@@ -63,7 +64,7 @@ def feature_spec(options: LearnOptions, existing: ModelSpec | None, path: Path) 
     assert choice is not None
     automatic = options.method is None
     method = options.method or AUTOMATIC_METHODS[0]
-    known = PRETRAINED_BACKBONES.get(choice)
+    known = find_pretrained(choice) if is_pretrained(choice) else None
     file = Path(choice)
     return ModelSpec(
         method=method,
@@ -174,8 +175,8 @@ def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
         arrays=options.arrays,
     )
     choice = pretrained_choice(options)
-    if choice in PRETRAINED_BACKBONES:
-        known = PRETRAINED_BACKBONES[choice]
+    if choice and is_pretrained(choice):
+        known = find_pretrained(choice)
         return dataclasses.replace(spec, backbone=known.architecture, pretrained=choice, mean=known.mean, std=known.std)
     if choice:  # files of weights were trained with ImageNet's mean and standard deviation
         file = Path(choice)
@@ -266,7 +267,7 @@ def make_method(
         'UPCL'
     """
     method_class = find_package_method(spec.method)
-    shape = (BACKBONES[spec.backbone].dim,) if spec.features else (spec.channels, spec.size, spec.size)
+    shape = (num_features(spec.backbone),) if spec.features else (spec.channels, spec.size, spec.size)
     setting = Setting(
         backbone=spec.backbone,
         channels=spec.channels,
@@ -301,7 +302,7 @@ def restore_state(method: Method[Any], state: ModelState) -> None:
         (8, True)
     """
     memory = {"inputs": state.exemplars.inputs, "labels": state.exemplars.labels}
-    method.restore({"growth": list(state.growth), "net": state.weights, "memory": memory})
+    method.restore({"growth": list(state.growth), "net": without_familiarity(state.weights), "memory": memory})
     method.net.eval()
 
 

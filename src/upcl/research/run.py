@@ -34,7 +34,7 @@ from upcl.training.environment import (
 from upcl.training.evaluate import READINGS, evaluate, head_accuracy
 from upcl.training.features import frozen_features
 from upcl.training.precision import stored_precision
-from upcl.training.pretrained import PRETRAINED_BACKBONES, load_backbone
+from upcl.training.pretrained import find_pretrained, load_backbone
 from upcl.training.profiler import Profiler
 from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import TaskTrainer
@@ -151,7 +151,7 @@ def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, c
     """
     frozen = config.frozen_backbone
     return Setting(
-        backbone=PRETRAINED_BACKBONES[frozen].architecture if frozen else config.backbone,
+        backbone=find_pretrained(frozen).architecture if frozen else config.backbone,
         channels=3 if frozen else dataset.channels,
         transform=dataset.transform,
         recipes=config.recipes,

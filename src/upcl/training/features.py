@@ -19,7 +19,7 @@ from upcl.data.io.paths import cache_root
 from upcl.nets import Execution, LinearHead, Network, frozen_copy
 
 from .precision import choose_precision
-from .pretrained import PRETRAINED_BACKBONES, load_backbone
+from .pretrained import find_pretrained, load_backbone
 
 BATCH_SIZE = 64
 
@@ -31,7 +31,7 @@ def frozen_features(dataset: Dataset, name: str, device: torch.device) -> Datase
 
     Args:
         dataset: the data set.
-        name: a key of `PRETRAINED_BACKBONES`.
+        name: a name as `find_pretrained` takes it.
         device: where to compute.
 
     Returns:
@@ -46,7 +46,7 @@ def frozen_features(dataset: Dataset, name: str, device: torch.device) -> Datase
         >>> frozen_features(data, "efficientnet-lite0", torch.device("cpu")).image_shape  # doctest: +SKIP
         (1280,)
     """
-    pretrained = PRETRAINED_BACKBONES[name]
+    pretrained = find_pretrained(name)
     precision = choose_precision(device, pretrained.size)
     identity = [dataset.fingerprint(), dataset.transform.to_json(), dataclasses.asdict(pretrained), precision]
     path = cache_root() / "features" / f"{json_sha256(identity)[:16]}.safetensors"

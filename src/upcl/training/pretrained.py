@@ -14,20 +14,23 @@ from upcl.core.errors import UserError, unknown_choice
 from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
 from upcl.data.io.download import fetch_file, file_checksum
 from upcl.data.io.paths import cache_root
-from upcl.nets import BACKBONES, Execution, FeatureExtractor, LinearHead, Network, frozen_copy, make_backbone
-from upcl.nets.pretrained import load_pretrained, read_weights
+from upcl.nets import Execution, FeatureExtractor, LinearHead, Network, frozen_copy, make_backbone
+from upcl.nets.pretrained import infer_backbone, load_pretrained, read_weights
+from upcl.nets.timm_backbone import PREFIX as TIMM
+from upcl.nets.timm_backbone import import_timm
 
+from .hub import hub_preprocessing, hub_weights, is_downloaded
 from .precision import choose_precision
 
 
 @dataclass(frozen=True)
 class PretrainedBackbone:
-    """Weights of a backbone that were trained on ImageNet, and the images that they expect.
+    """Pretrained weights of a backbone, and the images that they expect.
 
     Args:
-        architecture: key of the backbone in `BACKBONES`.
-        location: an address, or a file in an installed package as `PACKAGE/PATH`.
-        sha256: the checksum of the file, or its first digits.
+        architecture: key of the backbone in `BACKBONES`, or `timm:NAME`.
+        location: an address, `hf:OWNER/NAME`, or a file in an installed package as `PACKAGE/PATH`.
+        sha256: the checksum of the file, or its first digits; empty for Hugging Face, which publishes it.
         megabytes: size of the file.
         licence: licence of the weights.
         extra: the extra of this project that installs the package; empty for an address.
@@ -63,9 +66,12 @@ class PretrainedBackbone:
     @property
     def installed(self) -> bool:
         """Whether the file is on this machine."""
+        if self.location.startswith(HUB):
+            return is_downloaded(self.location.removeprefix(HUB))
         return self.file.is_file()
 
 
+HUB = "hf:"
 _TORCHVISION = "https://download.pytorch.org/models/"
 PRETRAINED_BACKBONES: dict[str, PretrainedBackbone] = {
     "efficientnet-lite0": PretrainedBackbone(
@@ -104,11 +110,67 @@ def default_pretrained() -> str | None:
     return next((name for name, backbone in PRETRAINED_BACKBONES.items() if backbone.installed), None)
 
 
+def is_pretrained(name: str | None) -> bool:
+    """Whether a name stands for a pretrained backbone, rather than for an architecture or a file.
+
+    Args:
+        name: the name.
+
+    Example:
+        >>> is_pretrained("timm:resnet18"), is_pretrained("hf:timm/resnet18.a1_in1k"), is_pretrained("small")
+        (True, True, False)
+    """
+    return name is not None and (name in PRETRAINED_BACKBONES or name.startswith((TIMM, HUB)))
+
+
+def find_pretrained(name: str) -> PretrainedBackbone:
+    """Find a pretrained backbone by name.
+
+    Args:
+        name: a key of `PRETRAINED_BACKBONES`; `timm:NAME`, any network of timm; or `hf:OWNER/NAME`, weights on Hugging
+            Face for one of our architectures, which are downloaded to find out for which one.
+
+    Raises:
+        UserError: if there is no such backbone, or its weights cannot be had.
+
+    Example:
+        >>> find_pretrained("torchvision:resnet18").architecture
+        'resnet18-7x7'
+    """
+    if name in PRETRAINED_BACKBONES:
+        return PRETRAINED_BACKBONES[name]
+    if name.startswith(TIMM):
+        return _timm_backbone(name)
+    if not name.startswith(HUB):
+        raise unknown_choice("pretrained backbone", name, PRETRAINED_BACKBONES)
+    repository = name.removeprefix(HUB)
+    path = hub_weights(repository)
+    architecture = infer_backbone(read_weights(path), path)
+    return PretrainedBackbone(
+        architecture, name, "", path.stat().st_size / 1e6, "see its page", **hub_preprocessing(repository)
+    )
+
+
+def _timm_backbone(name: str) -> PretrainedBackbone:
+    timm = import_timm()
+    plain = name.removeprefix(TIMM)
+    config = timm.get_pretrained_cfg(plain) if timm.is_model(plain) else None
+    if config is None:
+        raise unknown_choice("network of timm", plain, timm.list_models(pretrained=True))
+    if not config.hf_hub_id:
+        raise UserError(f"timm has no pretrained weights for {plain}")
+    megabytes = 4e-6 * num_parameters(name)
+    licence, size = config.license or "see its page", config.input_size[-1]
+    return PretrainedBackbone(
+        name, HUB + config.hf_hub_id, "", megabytes, licence, size=size, mean=config.mean, std=config.std
+    )
+
+
 def weights_file(name: str) -> Path:
     """Find the weights of a pretrained backbone, downloading them if necessary, and verify their checksum.
 
     Args:
-        name: a key of `PRETRAINED_BACKBONES`.
+        name: a name as `find_pretrained` takes it.
 
     Raises:
         UserError: if there is no such backbone, its package is not installed, or the file cannot be had or is damaged.
@@ -118,12 +180,12 @@ def weights_file(name: str) -> Path:
         Traceback (most recent call last):
         upcl.core.errors.UserError: unknown pretrained backbone 'efficientnet-lite9': did you mean efficientnet-lite0?
     """
-    if name not in PRETRAINED_BACKBONES:
-        raise unknown_choice("pretrained backbone", name, PRETRAINED_BACKBONES)
-    backbone = PRETRAINED_BACKBONES[name]
+    backbone = find_pretrained(name)
     path = backbone.file
     if not backbone.extra:
         try:
+            if backbone.location.startswith(HUB):
+                return hub_weights(backbone.location.removeprefix(HUB))
             path.parent.mkdir(parents=True, exist_ok=True)
             return fetch_file(backbone.location, path, "sha256", backbone.sha256)
         except OSError as error:
@@ -144,7 +206,7 @@ def load_backbone(name: str) -> FeatureExtractor:
     """Create a pretrained backbone, in evaluation mode.
 
     Args:
-        name: a key of `PRETRAINED_BACKBONES`.
+        name: a name as `find_pretrained` takes it.
 
     Raises:
         UserError: as `weights_file`.
@@ -154,7 +216,7 @@ def load_backbone(name: str) -> FeatureExtractor:
         1280
     """
     path = weights_file(name)
-    architecture = PRETRAINED_BACKBONES[name].architecture
+    architecture = find_pretrained(name).architecture
     backbone = make_backbone(architecture)
     load_pretrained(backbone, architecture, read_weights(path), path)
     return backbone.eval()
@@ -164,13 +226,14 @@ def num_parameters(architecture: str) -> int:
     """Count the parameters of a backbone.
 
     Args:
-        architecture: a key of `BACKBONES`.
+        architecture: a key of `BACKBONES`, or `timm:NAME`.
 
     Example:
         >>> num_parameters("efficientnet-lite0")
         3371008
     """
-    return sum(parameter.numel() for parameter in make_backbone(architecture).parameters())
+    with torch.device("meta"):  # no memory, no initialisation
+        return sum(parameter.numel() for parameter in make_backbone(architecture).parameters())
 
 
 def milliseconds_per_photo(backbone: PretrainedBackbone, num: int = 8) -> float:
@@ -184,7 +247,8 @@ def milliseconds_per_photo(backbone: PretrainedBackbone, num: int = 8) -> float:
         >>> milliseconds_per_photo(PRETRAINED_BACKBONES["efficientnet-lite0"], num=1) > 0  # doctest: +SKIP
         True
     """
-    net = Network(make_backbone(backbone.architecture), LinearHead(BACKBONES[backbone.architecture].dim))
+    network = make_backbone(backbone.architecture)
+    net = Network(network, LinearHead(network.dim))
     net.set_execution(Execution(choose_precision(torch.device("cpu"), backbone.size)))
     net, images = frozen_copy(net), torch.rand(num, 3, backbone.size, backbone.size)
     times = []

@@ -1,0 +1,205 @@
+"""How much an image resembles anything learned: the cosine to the nearest class, where directions in which the photos
+of a class differ from each other count less.
+
+Features are centred in part and whitened by the covariance within classes; its few large eigenvalues are all that
+matters. On classes that were left out, this separates known from unknown photos better than plain cosines, nearest
+neighbours, distances or scores of classifiers do (`benchmarks/unknown.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import scipy.linalg
+import torch
+import torch.nn.functional as F
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+
+from upcl.core.closed_form import CHUNK
+from upcl.core.types import Samples
+
+PREFIX = "familiarity."
+SHRINKAGE = 0.01  # of the covariance within classes, relative to its trace
+CENTRING = 0.7  # part of the mean of all photos that is subtracted
+MAX_RANK = 100  # at most so many eigenvalues can be larger than the shrinkage
+MAX_PHOTOS = 5000  # that the covariance, folds and left-out classes are measured on
+NUM_FOLDS = 5
+ENOUGH = 400  # photos: no further fold is needed once so many were measured
+
+
+class Familiarity(nn.Module):
+    """Cosines between images and classes, in a whitened space.
+
+    Args:
+        tensors: what `fit_familiarity` returned.
+
+    Example:
+        >>> features = torch.tensor([[1.0, 0.1], [1.0, -0.1], [0.1, 1.0], [-0.1, 1.0]])
+        >>> samples = Samples(features, torch.tensor([0, 0, 1, 1]))
+        >>> familiarity = Familiarity(fit_familiarity(samples, num_labels=2))
+        >>> familiarity(torch.tensor([[2.0, 0.0]])).argmax(1).tolist()
+        [0]
+    """
+
+    centre: Tensor
+    basis: Tensor
+    scales: Tensor
+    means: Tensor
+    without_mean: Tensor
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        for name in ("centre", "basis", "scales", "means"):
+            self.register_buffer(name, tensors[PREFIX + name].float())
+        self.register_buffer("without_mean", self.means.norm(dim=1) == 0)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Compare images with classes.
+
+        Args:
+            features: backbone features (N x d), of any length.
+
+        Returns:
+            Cosines (N x C); -1 for classes without photos.
+        """
+        whitened = _whiten(F.normalize(features), self.centre, self.basis, self.scales)
+        return (F.normalize(whitened) @ self.means.T).masked_fill(self.without_mean, -1.0)
+
+
+def fit_familiarity(samples: Samples, num_labels: int) -> dict[str, Tensor]:
+    """Compute means and whitening from the features of all photos learned.
+
+    Args:
+        samples: features (N x d) with labels.
+        num_labels: number of labels; some may have no photo.
+
+    Returns:
+        Tensors by name, to be stored with the weights of a model.
+
+    Example:
+        >>> samples = Samples(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+        >>> sorted(fit_familiarity(samples, num_labels=2))
+        ['familiarity.basis', 'familiarity.centre', 'familiarity.means', 'familiarity.scales']
+    """
+    features, labels = F.normalize(samples.inputs.float()), samples.labels
+    counts = torch.bincount(labels, minlength=num_labels).double()
+    sums = torch.zeros(num_labels, features.shape[1], dtype=torch.float64)
+    for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
+        sums.index_add_(0, classes, rows.double())
+    means = sums / counts.clamp(min=1)[:, None]
+    centre = CENTRING * sums.sum(0) / counts.sum()
+    chosen = _evenly_spaced(len(features))
+    residuals = features[chosen].double() - means[labels[chosen]]
+    values, basis = _principal_axes(residuals)
+    shrinkage = max(SHRINKAGE * float(residuals.square().sum(1).mean()), 1e-9)
+    scales = 1 - (shrinkage / (values + shrinkage)).sqrt()
+    directions = F.normalize(_whiten(means, centre, basis, scales)) * (counts > 0)[:, None]
+    found = {"centre": centre, "basis": basis, "scales": scales, "means": directions}
+    return {PREFIX + name: value.float() for name, value in found.items()}
+
+
+def _whiten(features: Tensor, centre: Tensor, basis: Tensor, scales: Tensor) -> Tensor:
+    """Multiply centred features by the inverse root of the shrunk covariance, up to a factor."""
+    centred = features - centre
+    return centred - (centred @ basis * scales) @ basis.T
+
+
+def _principal_axes(residuals: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest eigenvalues of the covariance of residuals (N x d), and their eigenvectors (d x rank)."""
+    num, dim = residuals.shape
+    rank = min(MAX_RANK, num, dim)
+    if num >= dim:
+        return _largest(residuals.T @ residuals / num, rank)
+    values, vectors = _largest(residuals @ residuals.T / num, rank)  # the axes are in the span of the residuals
+    return values, F.normalize(residuals.T @ vectors, dim=0)
+
+
+def _largest(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    num = len(matrix)
+    values, vectors = scipy.linalg.eigh(matrix.numpy(), subset_by_index=(num - rank, num - 1))
+    return torch.from_numpy(values).clamp(min=0), torch.from_numpy(np.ascontiguousarray(vectors))
+
+
+def _evenly_spaced(num: int) -> Tensor:
+    """At most `MAX_PHOTOS` indices."""
+    return torch.arange(0, num, -(-num // MAX_PHOTOS) if num else 1)
+
+
+def without_familiarity(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of the network alone.
+
+    Args:
+        weights: weights that a model stores.
+
+    Example:
+        >>> list(without_familiarity({"head.weight": torch.zeros(1), "familiarity.means": torch.zeros(1)}))
+        ['head.weight']
+    """
+    return {name: value for name, value in weights.items() if not name.startswith(PREFIX)}
+
+
+def cross_validated_familiarity(samples: Samples, num_labels: int) -> Tensor:
+    """The familiarity of photos by those learned in other folds: what new photos of known classes can be expected to
+    have. Photos of classes without others are left out.
+
+    Args:
+        samples: features (N x d) with labels; equal labels are next to each other.
+        num_labels: number of labels.
+
+    Returns:
+        The familiarity of some photos, at least 400 of them if there are as many.
+
+    Example:
+        >>> samples = Samples(torch.rand(20, 8), torch.arange(2).repeat_interleave(10))
+        >>> len(cross_validated_familiarity(samples, num_labels=2))
+        20
+    """
+    samples = samples[_evenly_spaced(len(samples))]
+    folds = torch.arange(len(samples)) % NUM_FOLDS
+    found = [torch.empty(0)]
+    for fold in range(NUM_FOLDS):
+        rest, chosen = samples[folds != fold], samples[folds == fold]
+        chosen = chosen[torch.isin(chosen.labels, rest.labels)]
+        if len(chosen):
+            found.append(Familiarity(fit_familiarity(rest, num_labels))(chosen.inputs.float()).max(1).values)
+        if sum(map(len, found)) >= ENOUGH:
+            break
+    return torch.cat(found)
+
+
+def left_out_auroc(samples: Samples, held_out: Samples, names: Mapping[int, str]) -> float | None:
+    """Measure how well familiarity separates known from unknown photos: in turn, a fifth of the classes is left out,
+    and their photos are compared with held-out photos of the others.
+
+    Args:
+        samples: features of photos learned from, with labels.
+        held_out: features of held-out photos.
+        names: names by label.
+
+    Returns:
+        The area under the ROC curve: 1 if every known photo is more familiar than every unknown one, 0.5 by chance;
+        None with fewer than three classes, or without held-out photos.
+
+    Example:
+        >>> samples = Samples(torch.eye(3).repeat_interleave(4, 0), torch.arange(3).repeat_interleave(4))
+        >>> left_out_auroc(samples, samples, {0: "ant", 1: "bee", 2: "cat"})
+        1.0
+    """
+    labels = sorted(names, key=lambda label: names[label])
+    if len(labels) < 3 or not len(held_out):
+        return None
+    samples = samples[_evenly_spaced(len(samples))]
+    groups = torch.full((max(labels) + 1,), -1)
+    groups[labels] = torch.arange(len(labels)) % min(NUM_FOLDS, len(labels))
+    areas = []
+    for group in range(int(groups.max()) + 1):
+        learned, known = (part[groups[part.labels] != group] for part in (samples, held_out))
+        unknown = samples[groups[samples.labels] == group]
+        if len(known) and len(unknown):
+            familiarity = Familiarity(fit_familiarity(learned, len(groups)))
+            scores = [familiarity(part.inputs.float()).max(1).values for part in (known, unknown)]
+            is_known = np.repeat([1, 0], [len(known), len(unknown)])
+            areas.append(float(roc_auc_score(is_known, torch.cat(scores).numpy())))
+    return sum(areas) / len(areas) if areas else None
