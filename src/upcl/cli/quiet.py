@@ -10,18 +10,17 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet_export() -> Iterator[None]:
-    """Hide what PyTorch's exporter reports about its own deprecations and about optional packages.
+    """Hide what exporters report about their own deprecations, optional packages and further steps.
 
     Example:
         >>> with quiet_export():
         ...     warnings.warn("deprecated inside the exporter")
     """
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        logger.setLevel(logging.ERROR)
+        before = logging.root.manager.disable
+        logging.disable(logging.WARNING)
         try:
             yield
         finally:
-            logger.setLevel(level)
+            logging.disable(before)
