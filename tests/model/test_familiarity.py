@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from tests.model.feature_models import CPU, DIM, NAMES, feature, grow, spec
 from upcl.core.types import NO_SAMPLES, Samples
+from upcl.model import familiarity
 from upcl.model.editing import merge_classes
 from upcl.model.familiarity import (
     CENTRING,
@@ -77,25 +78,36 @@ def test_classes_without_photos_and_photos_without_spread() -> None:
 
 def test_many_photos_are_measured_in_part() -> None:
     samples = clouds(4, MAX_PHOTOS // 2, 8)
-    found = cross_validated_familiarity(samples, num_labels=4)
+    found = cross_validated_familiarity(samples, 4, fit_familiarity(samples, 4))
     assert 400 <= len(found) <= MAX_PHOTOS
 
 
 def test_cross_validation_predicts_the_familiarity_of_new_photos() -> None:
     samples, new = clouds(5, 40, 64), clouds(5, 40, 64, seed=9)
-    expected = cross_validated_familiarity(samples, num_labels=5)
+    expected = cross_validated_familiarity(samples, 5, fit_familiarity(samples, 5))
     found = Familiarity(fit_familiarity(samples, num_labels=5))(new.inputs).max(1).values
     assert abs(float(found.mean() - expected.mean())) < 0.03 and len(expected) == len(samples)
-    assert not len(cross_validated_familiarity(Samples(torch.eye(3), torch.arange(3)), num_labels=3))
+    single = Samples(torch.eye(3), torch.arange(3))
+    assert not len(cross_validated_familiarity(single, 3, fit_familiarity(single, 3)))
 
 
 def test_the_area_needs_three_classes_and_held_out_photos() -> None:
     samples = clouds(3, 10, 32)
-    names = dict(enumerate(NAMES[:3]))
-    area = left_out_auroc(samples, samples, names)
+    names, fitted = dict(enumerate(NAMES[:3])), fit_familiarity(samples, 3)
+    area = left_out_auroc(samples, samples, names, fitted)
     assert area and area > 0.9
-    assert left_out_auroc(samples, samples, {0: "a", 1: "b"}) is None
-    assert left_out_auroc(samples, NO_SAMPLES, names) is None
+    assert left_out_auroc(samples, samples, {0: "a", 1: "b"}, fitted) is None
+    assert left_out_auroc(samples, NO_SAMPLES, names, fitted) is None
+
+
+def test_many_photos_share_their_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples, held_out, names = clouds(6, 40, 32), clouds(6, 10, 32, seed=3), dict(enumerate("abcdef"))
+    fitted = fit_familiarity(samples, 6)
+    exact = left_out_auroc(samples, held_out, names, fitted), cross_validated_familiarity(samples, 6, fitted)
+    monkeypatch.setattr(familiarity, "MAX_PHOTOS", 100)
+    shared = left_out_auroc(samples, held_out, names, fitted), cross_validated_familiarity(samples, 6, fitted)
+    assert exact[0] and shared[0] and abs(exact[0] - shared[0]) < 0.05
+    assert abs(float(exact[1].mean() - shared[1].mean())) < 0.02 and not torch.equal(exact[1], shared[1])
 
 
 def test_a_model_stores_it_and_computes_it_again_when_classes_change(tmp_path: Path) -> None:

@@ -40,22 +40,24 @@ class Statistics:
     counts: Tensor
 
     @staticmethod
-    def of(features: Tensor, labels: Tensor, num_classes: int) -> Statistics:
+    def of(features: Tensor, labels: Tensor, num_classes: int, gram: Tensor | None = None) -> Statistics:
         """Compute the statistics of some images.
 
         Args:
             features: one row per image (N x d).
             labels: the class of each image (N).
             num_classes: number of classes C.
+            gram: their Gram matrix, if it is known: it takes most of the time.
         """
         dim, device = features.shape[1], features.device
-        gram = torch.zeros(dim, dim, dtype=torch.float64, device=device)
+        total = torch.zeros(dim, dim, dtype=torch.float64, device=device) if gram is None else gram
         sums = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
         for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
             exact = rows.double()
-            gram.addmm_(exact.T, exact)
+            if gram is None:
+                total.addmm_(exact.T, exact)
             sums.index_add_(0, classes, exact)
-        return Statistics(gram, sums, torch.bincount(labels, minlength=num_classes).double())
+        return Statistics(total, sums, torch.bincount(labels, minlength=num_classes).double())
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(self.gram + other.gram, self.sums + other.sums, self.counts + other.counts)
@@ -67,6 +69,24 @@ class Statistics:
     def means(self) -> Tensor:
         """Mean feature of each class (C x d); zero for a class without images."""
         return self.sums / self.counts.clamp(min=1)[:, None]
+
+
+def class_ranks(labels: Tensor) -> Tensor:
+    """The position of each image among those of its class.
+
+    Args:
+        labels: the class of each image (N).
+
+    Example:
+        >>> class_ranks(torch.tensor([5, 2, 5, 5, 2])).tolist()
+        [0, 0, 1, 2, 1]
+    """
+    order = labels.argsort(stable=True)
+    counts = torch.bincount(labels)
+    starts = counts.cumsum(0) - counts
+    ranks = torch.empty_like(labels)
+    ranks[order] = torch.arange(len(labels), device=labels.device) - starts[labels[order]]
+    return ranks
 
 
 def nearest_mean(statistics: Statistics) -> Linear:

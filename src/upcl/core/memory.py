@@ -20,6 +20,7 @@ from .types import Samples, Task
 Unit = Literal["images", "images/class", "bytes", "everything"]
 Sharing = Literal["exact", "floor"]
 Selection = Literal["herding", "random", "closest"]
+MAX_ONE_HOT = 2**24  # entries of a matrix of one-hot rows
 BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 
 
@@ -268,8 +269,10 @@ def class_means(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
         >>> class_means(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 2]), 3).tolist()
         [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
-    members = F.one_hot(labels, num_classes).to(features.dtype)
-    sums: Tensor = members.T @ F.normalize(features)
+    unit = F.normalize(features)
+    if len(labels) * num_classes > MAX_ONE_HOT:  # slower for few, but needs no memory
+        return F.normalize(unit.new_zeros(num_classes, unit.shape[1]).index_add_(0, labels, unit))
+    sums: Tensor = F.one_hot(labels, num_classes).to(unit.dtype).T @ unit
     return F.normalize(sums)
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from upcl.core.closed_form import Linear, Statistics, row_space
+from upcl.core.closed_form import Linear, Statistics, class_ranks, row_space
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Stage, Task
 from upcl.nets import Network
@@ -100,7 +100,7 @@ class ClosedForm(Method[StatisticsHead], ABC):
         Returns:
             The best regularisation (of equals, the strongest), and the share of correct predictions with it.
         """
-        head, folds, everything = self.net.head, _folds(labels), self.net.head.statistics
+        head, folds, everything = self.net.head, class_ranks(labels) % NUM_FOLDS, self.net.head.statistics
         features = F.normalize(embeddings)
         if int(everything.counts.sum()) == len(labels) < features.shape[1]:  # these images only: their span is enough
             features = row_space(features)
@@ -119,13 +119,3 @@ class ClosedForm(Method[StatisticsHead], ABC):
                 break
         best = int(correct.argmax())
         return self.strengths[best], float(correct[best]) / max(total, 1)
-
-
-def _folds(labels: Tensor) -> Tensor:
-    """The fold of each image: its rank within its class, modulo the number of folds."""
-    order = labels.argsort(stable=True)
-    counts = torch.bincount(labels)
-    starts = counts.cumsum(0) - counts
-    ranks = torch.empty_like(labels)
-    ranks[order] = torch.arange(len(labels), device=labels.device) - starts[labels[order]]
-    return ranks % NUM_FOLDS

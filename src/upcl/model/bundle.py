@@ -199,13 +199,14 @@ class Bundle:
         return self.states[max(self.states)]
 
     def with_step(self, entry: HistoryEntry, state: ModelState) -> Bundle:
-        """Append a step, dropping the oldest states beyond `MAX_STATES`.
+        """Append a step, dropping the oldest states beyond `MAX_STATES`, and what only the last one needs.
 
         Args:
             entry: the new entry of the history.
             state: the model after the step.
         """
-        states = {**self.states, len(self.history): state}
+        earlier = {number: replace(state, weights=_without_gram(state)) for number, state in self.states.items()}
+        states = {**earlier, len(self.history): state}
         recent = sorted(states)[-MAX_STATES:]
         return replace(self, history=(*self.history, entry), states={number: states[number] for number in recent})
 
@@ -217,3 +218,8 @@ class Bundle:
         """
         states = {number: state for number, state in self.states.items() if number <= step}
         return replace(self, history=self.history[: step + 1], states=states)
+
+
+def _without_gram(state: ModelState) -> dict[str, Tensor]:
+    """The weights without the Gram matrix of a classifier in closed form, which can be computed again."""
+    return {name: value for name, value in state.weights.items() if name != "head.gram"}

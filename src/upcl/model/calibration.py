@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 TARGET_FALSE_ALARM_RATE = 0.05  # share of familiar images for which "none of these" is accepted
+MAX_FITTED = 2000  # images that a temperature is fitted to
 MAX_GROUPS, GROUP_SIZE = 10, 50  # of images that confidence and accuracy are compared in: fewer would be noise
 MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-3, 1e3
 
@@ -104,6 +105,8 @@ def fit_temperature(scores: Tensor, labels: Tensor) -> float:
     """
     if not len(labels):
         return UNCALIBRATED.temperature
+    step = -(-len(labels) // MAX_FITTED)
+    scores, labels = scores[::step], labels[::step]
     present, smoothing = (scores != -torch.inf).any(0), 1 / (len(labels) + 2)
     exact, targets = scores[:, present].double(), (present.cumsum(0) - 1)[labels]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from upcl.core.closed_form import Statistics
@@ -15,10 +16,12 @@ from upcl.methods import Method
 from upcl.methods.closed_form import ClosedForm
 from upcl.methods.registry import method_options
 
-from .bundle import ModelSpec
+from .bundle import ModelSpec, ModelState
 from .spec import AUTOMATIC_METHODS, copy_weights, find_package_method, make_method
 
 MAX_RANPAC_PHOTOS = 5000
+MANY = 10  # photos per dimension from which the Gram matrix is stored: it is then smaller than the features
+GRAM = "head.gram"
 Digests = dict[str, tuple[str, ...]]
 """Digests of the photos that a model learned from or holds out, by class."""
 
@@ -64,7 +67,12 @@ def sort_features(samples: Samples, trained: Digests, classes: tuple[str | None,
 
 
 def fit_classifier(
-    spec: ModelSpec, samples: Samples, num_labels: int, backbone: Mapping[str, Tensor], device: torch.device
+    spec: ModelSpec,
+    samples: Samples,
+    num_labels: int,
+    backbone: Mapping[str, Tensor],
+    device: torch.device,
+    gram: Tensor | None = None,
 ) -> tuple[ModelSpec, Method[Any], str]:
     """Compute the classifier of a model from all its features, by the best method if the model is automatic.
 
@@ -74,6 +82,7 @@ def fit_classifier(
         num_labels: number of labels, removed classes included.
         backbone: weights of the frozen backbone.
         device: where to compute.
+        gram: the Gram matrix of all features, if it is known.
 
     Returns:
         The spec with the chosen method, the method, and a sentence on the choice (empty if there was none).
@@ -99,7 +108,7 @@ def fit_classifier(
         if embeddings is not features:
             method.net.head.statistics = method.net.head.measure(embeddings, labels)
         else:  # several methods share them
-            shared = shared or method.net.head.measure(features, labels)
+            shared = shared or method.net.head.measure(features, labels, gram)
             method.net.head.statistics = shared
         strength, accuracy = method.cross_validate(embeddings, labels)
         found[name] = (accuracy, strength, chosen, method)
@@ -130,16 +139,60 @@ def _options(spec: ModelSpec, name: str) -> dict[str, Any]:
     return method_options(name, find_package_method(name), given)
 
 
-def weights_to_store(method: Method[Any]) -> dict[str, Tensor]:
-    """Copy the weights of a classifier that can be computed again from stored features: all but the Gram matrix.
+def changed_gram(
+    before: ModelState | None, samples: Samples, trained: Digests, classes: tuple[str | None, ...]
+) -> Tensor | None:
+    """The Gram matrix of all features after a change, from the one that a state stores: only photos that came or went
+    are computed.
+
+    Args:
+        before: the state before the change, if there is one.
+        samples: features after the change, as `sort_features` orders them.
+        trained: their digests.
+        classes: names of the classes by label after the change.
+
+    Returns:
+        The matrix (d x d); None if the state stores none.
+
+    Example:
+        >>> samples = Samples(torch.eye(2), torch.tensor([0, 1]))
+        >>> changed_gram(None, samples, {"cat": ("a",), "dog": ("b",)}, ("cat", "dog")) is None
+        True
+    """
+    if before is None or GRAM not in before.weights:
+        return None
+    old, new = _rows(before.trained, before.classes), _rows(trained, classes)
+    gram = before.weights[GRAM].clone()
+    for sign, features, rows in (
+        (-1, before.exemplars.inputs, [row for key, row in old.items() if key not in new]),
+        (1, samples.inputs, [row for key, row in new.items() if key not in old]),
+    ):
+        exact = F.normalize(features[rows].float()).double()
+        gram.addmm_(exact.T, exact, alpha=sign)
+    return gram
+
+
+def _rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str], int]:
+    """Rows of features by class and digest."""
+    keys = [(name, digest) for name in classes if name is not None for digest in trained.get(name, ())]
+    return {key: row for row, key in enumerate(keys)}
+
+
+def weights_to_store(method: Method[Any], num_photos: int) -> dict[str, Tensor]:
+    """Copy the weights of a classifier that can be computed again from stored features. The Gram matrix is left out,
+    unless it is much smaller than the features.
 
     Args:
         method: the method.
+        num_photos: number of photos whose features are stored.
 
     Example:
         >>> from upcl.checks import MethodHarness, few_digits
         >>> from upcl.methods import METHODS
-        >>> "head.gram" in weights_to_store(MethodHarness(METHODS["ridge"], few_digits(1)).method)
+        >>> GRAM in weights_to_store(MethodHarness(METHODS["ridge"], few_digits(1)).method, num_photos=100)
         False
     """
-    return {name: value for name, value in copy_weights(method).items() if name != "head.gram"}
+    weights, dim = copy_weights(method), method.net.backbone.dim
+    if num_photos < MANY * dim or weights[GRAM].shape != (dim, dim):
+        del weights[GRAM]
+    return weights

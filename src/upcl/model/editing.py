@@ -13,7 +13,7 @@ from upcl.core.errors import UserError, unknown_choice
 from upcl.core.types import Samples
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import Digests, fit_classifier, is_closed_form, sort_features, weights_to_store
+from .closed_form import Digests, changed_gram, fit_classifier, is_closed_form, sort_features, weights_to_store
 from .evaluation import evaluate_held_out
 from .extractor import backbone_weights
 from .update import utc_now
@@ -211,10 +211,16 @@ def _find_photo(bundle: Bundle, digest: str) -> _Place:
 def _refitted(bundle: Bundle, state: ModelState, note: str, device: torch.device) -> Bundle:
     """The model with one more step: the classifier that follows from the features of a state."""
     samples, trained = sort_features(state.exemplars, state.trained, state.classes)
-    spec, method, _ = fit_classifier(bundle.spec, samples, len(state.classes), backbone_weights(state), device)
+    gram = changed_gram(bundle.state, samples, trained, state.classes)
+    spec, method, _ = fit_classifier(bundle.spec, samples, len(state.classes), backbone_weights(state), device, gram)
     held_out, tested = sort_features(state.held_out, state.tested, state.classes)
     state = dataclasses.replace(
-        state, exemplars=samples, trained=trained, held_out=held_out, tested=tested, weights=weights_to_store(method)
+        state,
+        exemplars=samples,
+        trained=trained,
+        held_out=held_out,
+        tested=tested,
+        weights=weights_to_store(method, len(samples)),
     )
     result = evaluate_held_out(method, spec, state)
     entry = HistoryEntry(when=utc_now(), accuracy=result.accuracy, by_class=result.by_class, note=note)

@@ -90,8 +90,8 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
     reference, auroc = None, None
     if familiarity:
         names = {label: name for label, name in enumerate(state.classes) if name is not None}
-        reference = cross_validated_familiarity(state.exemplars, num_labels)
-        auroc = left_out_auroc(state.exemplars, held_out, names)
+        reference = cross_validated_familiarity(state.exemplars, num_labels, familiarity)
+        auroc = left_out_auroc(state.exemplars, held_out, names, familiarity)
     calibration = calibrate(predictions.scores[reading], held_out.labels, predictions.familiarity, reference, auroc)
     return HeldOutResult(reading, calibration, by_class, accuracy, familiarity)
 

@@ -17,16 +17,18 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from upcl.core.closed_form import CHUNK
+from upcl.core.closed_form import CHUNK, class_ranks
 from upcl.core.types import Samples
 
 PREFIX = "familiarity."
 SHRINKAGE = 0.01  # of the covariance within classes, relative to its trace
 CENTRING = 0.7  # part of the mean of all photos that is subtracted
 MAX_RANK = 100  # at most so many eigenvalues can be larger than the shrinkage
-MAX_PHOTOS = 5000  # that the covariance, folds and left-out classes are measured on
+MAX_PHOTOS = 5000  # that the covariance is estimated from, and that folds and left-out classes are measured on
 NUM_FOLDS = 5
 ENOUGH = 400  # photos: no further fold is needed once so many were measured
+Spread = tuple[Tensor, Tensor]
+"""Axes along which the photos of a class differ most (d x rank), and the share of each that whitening takes away."""
 
 
 class Familiarity(nn.Module):
@@ -68,12 +70,13 @@ class Familiarity(nn.Module):
         return (F.normalize(whitened) @ self.means.T).masked_fill(self.without_mean, -1.0)
 
 
-def fit_familiarity(samples: Samples, num_labels: int) -> dict[str, Tensor]:
+def fit_familiarity(samples: Samples, num_labels: int, spread: Spread | None = None) -> dict[str, Tensor]:
     """Compute means and whitening from the features of all photos learned.
 
     Args:
         samples: features (N x d) with labels.
         num_labels: number of labels; some may have no photo.
+        spread: how photos differ within classes; by default, as these photos do.
 
     Returns:
         Tensors by name, to be stored with the weights of a model.
@@ -90,11 +93,10 @@ def fit_familiarity(samples: Samples, num_labels: int) -> dict[str, Tensor]:
         sums.index_add_(0, classes, rows.double())
     means = sums / counts.clamp(min=1)[:, None]
     centre = CENTRING * sums.sum(0) / counts.sum()
-    chosen = _evenly_spaced(len(features))
-    residuals = features[chosen].double() - means[labels[chosen]]
-    values, basis = _principal_axes(residuals)
-    shrinkage = max(SHRINKAGE * float(residuals.square().sum(1).mean()), 1e-9)
-    scales = 1 - (shrinkage / (values + shrinkage)).sqrt()
+    if spread is None:
+        some = _some(Samples(features, labels))
+        spread = _principal_axes(some.inputs.double() - means[some.labels])
+    basis, scales = spread
     directions = F.normalize(_whiten(means, centre, basis, scales)) * (counts > 0)[:, None]
     found = {"centre": centre, "basis": basis, "scales": scales, "means": directions}
     return {PREFIX + name: value.float() for name, value in found.items()}
@@ -106,14 +108,17 @@ def _whiten(features: Tensor, centre: Tensor, basis: Tensor, scales: Tensor) -> 
     return centred - (centred @ basis * scales) @ basis.T
 
 
-def _principal_axes(residuals: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest eigenvalues of the covariance of residuals (N x d), and their eigenvectors (d x rank)."""
+def _principal_axes(residuals: Tensor) -> Spread:
+    """How residuals (N x d) spread: the axes with the largest variance, and how much of each is taken away."""
     num, dim = residuals.shape
     rank = min(MAX_RANK, num, dim)
     if num >= dim:
-        return _largest(residuals.T @ residuals / num, rank)
-    values, vectors = _largest(residuals @ residuals.T / num, rank)  # the axes are in the span of the residuals
-    return values, F.normalize(residuals.T @ vectors, dim=0)
+        values, basis = _largest(residuals.T @ residuals / num, rank)
+    else:  # the axes are in the span of the residuals
+        values, vectors = _largest(residuals @ residuals.T / num, rank)
+        basis = F.normalize(residuals.T @ vectors, dim=0)
+    shrinkage = max(SHRINKAGE * float(residuals.square().sum(1).mean()), 1e-9)
+    return basis, 1 - (shrinkage / (values + shrinkage)).sqrt()
 
 
 def _largest(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
@@ -122,9 +127,9 @@ def _largest(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     return torch.from_numpy(values).clamp(min=0), torch.from_numpy(np.ascontiguousarray(vectors))
 
 
-def _evenly_spaced(num: int) -> Tensor:
-    """At most `MAX_PHOTOS` indices."""
-    return torch.arange(0, num, -(-num // MAX_PHOTOS) if num else 1)
+def _some(samples: Samples) -> Samples:
+    """About `MAX_PHOTOS` of many photos, spread over all classes, whatever the order of the classes."""
+    return samples[class_ranks(samples.labels) % -(-max(len(samples), 1) // MAX_PHOTOS) == 0]
 
 
 def without_familiarity(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -140,36 +145,39 @@ def without_familiarity(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value for name, value in weights.items() if not name.startswith(PREFIX)}
 
 
-def cross_validated_familiarity(samples: Samples, num_labels: int) -> Tensor:
+def cross_validated_familiarity(samples: Samples, num_labels: int, fitted: Mapping[str, Tensor]) -> Tensor:
     """The familiarity of photos by those learned in other folds: what new photos of known classes can be expected to
     have. Photos of classes without others are left out.
 
     Args:
         samples: features (N x d) with labels; equal labels are next to each other.
         num_labels: number of labels.
+        fitted: what `fit_familiarity` computed from all of them.
 
     Returns:
         The familiarity of some photos, at least 400 of them if there are as many.
 
     Example:
         >>> samples = Samples(torch.rand(20, 8), torch.arange(2).repeat_interleave(10))
-        >>> len(cross_validated_familiarity(samples, num_labels=2))
+        >>> len(cross_validated_familiarity(samples, 2, fit_familiarity(samples, 2)))
         20
     """
-    samples = samples[_evenly_spaced(len(samples))]
-    folds = torch.arange(len(samples)) % NUM_FOLDS
+    spread, folds = _shared_spread(samples, fitted), class_ranks(samples.labels) % NUM_FOLDS
     found = [torch.empty(0)]
     for fold in range(NUM_FOLDS):
         rest, chosen = samples[folds != fold], samples[folds == fold]
         chosen = chosen[torch.isin(chosen.labels, rest.labels)]
         if len(chosen):
-            found.append(Familiarity(fit_familiarity(rest, num_labels))(chosen.inputs.float()).max(1).values)
+            familiarity = Familiarity(fit_familiarity(rest, num_labels, spread))
+            found.append(familiarity(_some(chosen).inputs.float()).max(1).values)
         if sum(map(len, found)) >= ENOUGH:
             break
     return torch.cat(found)
 
 
-def left_out_auroc(samples: Samples, held_out: Samples, names: Mapping[int, str]) -> float | None:
+def left_out_auroc(
+    samples: Samples, held_out: Samples, names: Mapping[int, str], fitted: Mapping[str, Tensor]
+) -> float | None:
     """Measure how well familiarity separates known from unknown photos: in turn, a fifth of the classes is left out,
     and their photos are compared with held-out photos of the others.
 
@@ -177,6 +185,7 @@ def left_out_auroc(samples: Samples, held_out: Samples, names: Mapping[int, str]
         samples: features of photos learned from, with labels.
         held_out: features of held-out photos.
         names: names by label.
+        fitted: what `fit_familiarity` computed from all photos learned from.
 
     Returns:
         The area under the ROC curve: 1 if every known photo is more familiar than every unknown one, 0.5 by chance;
@@ -184,22 +193,30 @@ def left_out_auroc(samples: Samples, held_out: Samples, names: Mapping[int, str]
 
     Example:
         >>> samples = Samples(torch.eye(3).repeat_interleave(4, 0), torch.arange(3).repeat_interleave(4))
-        >>> left_out_auroc(samples, samples, {0: "ant", 1: "bee", 2: "cat"})
+        >>> left_out_auroc(samples, samples, {0: "ant", 1: "bee", 2: "cat"}, fit_familiarity(samples, 3))
         1.0
     """
     labels = sorted(names, key=lambda label: names[label])
     if len(labels) < 3 or not len(held_out):
         return None
-    samples = samples[_evenly_spaced(len(samples))]
     groups = torch.full((max(labels) + 1,), -1)
     groups[labels] = torch.arange(len(labels)) % min(NUM_FOLDS, len(labels))
+    spread = _shared_spread(samples, fitted)
     areas = []
-    for group in range(int(groups.max()) + 1):
+    for group in range(int(groups.max()) + 1 if spread is None else 1):  # many photos: one fifth is enough
         learned, known = (part[groups[part.labels] != group] for part in (samples, held_out))
         unknown = samples[groups[samples.labels] == group]
+        known, unknown = _some(known), _some(unknown)
         if len(known) and len(unknown):
-            familiarity = Familiarity(fit_familiarity(learned, len(groups)))
+            familiarity = Familiarity(fit_familiarity(learned, len(groups), spread))
             scores = [familiarity(part.inputs.float()).max(1).values for part in (known, unknown)]
             is_known = np.repeat([1, 0], [len(known), len(unknown)])
             areas.append(float(roc_auc_score(is_known, torch.cat(scores).numpy())))
     return sum(areas) / len(areas) if areas else None
+
+
+def _shared_spread(samples: Samples, fitted: Mapping[str, Tensor]) -> Spread | None:
+    """The spread of many photos, which does not change if some are left out; None for few photos."""
+    if len(samples) <= MAX_PHOTOS:
+        return None
+    return fitted[f"{PREFIX}basis"].double(), fitted[f"{PREFIX}scales"].double()

@@ -8,7 +8,7 @@ from typing import Any
 from upcl.methods import Method
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import fit_classifier, is_closed_form, weights_to_store
+from .closed_form import changed_gram, fit_classifier, is_closed_form, weights_to_store
 from .evaluation import evaluate_held_out
 from .extractor import backbone_weights
 from .spec import copy_weights
@@ -44,8 +44,9 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
     state, spec = _without_class(bundle.state, label, name), bundle.spec
     if is_closed_form(spec):  # exactly as if the class had never been learned
         backbone, device = backbone_weights(state), method.setting.device
-        spec, method, _ = fit_classifier(spec, state.exemplars, len(state.classes), backbone, device)
-        state = dataclasses.replace(state, weights=weights_to_store(method))
+        gram = changed_gram(bundle.state, state.exemplars, state.trained, state.classes)
+        spec, method, _ = fit_classifier(spec, state.exemplars, len(state.classes), backbone, device, gram)
+        state = dataclasses.replace(state, weights=weights_to_store(method, len(state.exemplars)))
     else:
         method.net.head.forget(label)
         state = dataclasses.replace(state, weights=copy_weights(method))

@@ -21,7 +21,7 @@ from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import Stopwatch, TaskTrainer
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import fit_classifier, is_closed_form, sort_features, weights_to_store
+from .closed_form import changed_gram, fit_classifier, is_closed_form, sort_features, weights_to_store
 from .evaluation import HeldOutResult, evaluate_held_out
 from .extractor import backbone_weights, load_pretrained_weights
 from .plan import UpdateIdentity, UpdatePlan, identify
@@ -79,9 +79,10 @@ def _apply_closed_form(plan: UpdatePlan) -> Bundle:
     held_out = (plan.before.held_out if plan.before else intake.held_out[:0]) + intake.held_out
     held_out, tested = sort_features(held_out, intake.tested, intake.classes)
     backbone = backbone_weights(plan.before) if plan.before else _prepare_method(plan).net.backbone.state_dict()
-    spec, method, note = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device)
+    gram = changed_gram(plan.before, samples, trained, intake.classes)
+    spec, method, note = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device, gram)
     state = ModelState(
-        weights=weights_to_store(method),
+        weights=weights_to_store(method, len(samples)),
         growth=(len(intake.classes),),
         classes=intake.classes,
         exemplars=samples,

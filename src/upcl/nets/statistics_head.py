@@ -55,14 +55,15 @@ class StatisticsHead(Head):
     def forward(self, embeddings: Tensor) -> Tensor:
         return F.linear(F.normalize(embeddings), self.weight, self.bias)
 
-    def measure(self, embeddings: Tensor, labels: Tensor) -> Statistics:
+    def measure(self, embeddings: Tensor, labels: Tensor, gram: Tensor | None = None) -> Statistics:
         """Compute the statistics of some images, in the space of this head.
 
         Args:
             embeddings: embeddings (N x dim), of any length.
             labels: their classes (N).
+            gram: their Gram matrix, if it is known.
         """
-        return Statistics.of(F.normalize(embeddings), labels, self.num_classes)
+        return Statistics.of(F.normalize(embeddings), labels, self.num_classes, gram)
 
     @property
     def statistics(self) -> Statistics:
