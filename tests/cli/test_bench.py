@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Invoke
+from upcl.core.timing import Measurement
 from upcl.research import bench
-from upcl.research.bench import Measurement
 
 
 def measure(repeats: int) -> Iterator[Measurement]:
@@ -19,6 +19,7 @@ def measure(repeats: int) -> Iterator[Measurement]:
 
 def test_bench_prints_a_table_and_writes_json(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "GROUPS", {"parts": measure})
+    monkeypatch.setattr("upcl.model.bench.measure_photos", lambda _: iter(()))
     done = invoke("bench", "--repeats", "3", "--json", "bench.json", columns=120)
     assert done.exit_code == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]

@@ -15,7 +15,7 @@ from .console import report_errors, stderr_console, stdout_console
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from upcl.research.bench import Measurement
+    from upcl.core.timing import Measurement
 
 
 @click.command()
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="GROUP",
     show_default="all",
-    help="Measure only steps, epochs, parts, growth or budget. Repeatable.",
+    help="Measure only steps, epochs, parts, growth, budget or photos. Repeatable.",
 )
 @click.option(
     "--repeats",
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the rows to this file.")
 @report_errors()
 def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
-    """Measure the speed of training on this machine.
+    """Measure the speed of training and of learning photos on this machine.
 
     Training is compared with its limit, the bare forward pass, backward pass and update of the same network, and with
     a plain implementation: one image and one class at a time, with a synchronisation every step. Candidates are
@@ -51,15 +51,16 @@ def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
     import dataclasses
 
     from upcl.core.files import write_json
+    from upcl.model.bench import measure_photos
     from upcl.research.bench import GROUPS
 
-    rows = []
-    for group in only or GROUPS:
-        if group not in GROUPS:
-            raise unknown_choice("group of measurements", group, GROUPS)
+    rows, groups = [], {**GROUPS, "photos": measure_photos}
+    for group in only or groups:
+        if group not in groups:
+            raise unknown_choice("group of measurements", group, groups)
     with stderr_console().status("measuring") as status:
-        for group in only or GROUPS:
-            for row in GROUPS[group](repeats):
+        for group in only or groups:
+            for row in groups[group](repeats):
                 rows.append(row)
                 status.update(f"measuring {group}: {row.name} done")
     stdout_console().print(bench_table(rows, repeats))
@@ -75,7 +76,7 @@ def bench_table(rows: Sequence[Measurement], repeats: int) -> Table:
         repeats: the number of rounds.
 
     Example:
-        >>> from upcl.research.bench import Measurement
+        >>> from upcl.core.timing import Measurement
         >>> row = Measurement("steps", "a step", "ours 2 s", "bare 1 s", 2.0, 1.9, 2.1, "x", "at most", target=1.25)
         >>> list(bench_table([row], repeats=3).columns[2].cells)
         ['2.00x (1.90 to 2.10)']

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from upcl.core.timing import Measurement
+
 from .budget import measure_budget
 from .growth import measure_growth
 from .parts import measure_parts
 from .steps import measure_epochs, measure_steps
-from .timing import Measurement
 
 GROUPS: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "steps": measure_steps,
@@ -17,4 +18,4 @@ GROUPS: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "growth": measure_growth,
     "budget": measure_budget,
 }
-__all__ = ["GROUPS", "Measurement"]
+__all__ = ["GROUPS"]

@@ -8,12 +8,11 @@ from functools import partial
 
 import torch
 
+from upcl.core.timing import Measurement, speedup, time_in_turns
 from upcl.nets import Execution, LinearHead, Network, make_backbone
 from upcl.research.config import Request
 from upcl.research.run import run
 from upcl.training.precision import faster_precision
-
-from .timing import Measurement, speedup, time_in_turns
 
 BATCH_SIZE, SIZE = 32, 32
 GOAL_DATA = "synthetic:classes=20,size=32,train=50,test=20"

@@ -13,10 +13,9 @@ from upcl.core.frames import extend_gaussian
 from upcl.core.losses import log_prior, prototype_contrast, supervised_contrast
 from upcl.core.matching import optimal_assignment
 from upcl.core.memory import herding
+from upcl.core.timing import Measurement, Workload, growth_exponent, time_in_turns
 from upcl.data.transforms import Flip, PadCrop, Transform
 from upcl.nets import PrototypeHead
-
-from .timing import Measurement, Workload, growth_exponent, time_in_turns
 
 NUM_NEW = 10  # classes of the latest task
 IMAGE_BYTES = 3 * 32 * 32

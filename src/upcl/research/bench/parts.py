@@ -21,6 +21,7 @@ from torch import Tensor
 from upcl.core.losses import supervised_contrast
 from upcl.core.matching import optimal_assignment
 from upcl.core.memory import herding
+from upcl.core.timing import Measurement, Workload, duration, overhead, single_thread, speedup, time_in_turns
 from upcl.data.io.crops import Photos
 from upcl.data.transforms import Brightness, Flip, PadCrop, Transform
 from upcl.nets import frozen_copy
@@ -30,7 +31,6 @@ from upcl.training.evaluate import evaluate
 from .growth import make_head
 from .plain import PlainImages, PlainPrototypeHead, plain_contrast, plain_herding
 from .steps import BenchTask
-from .timing import Measurement, Workload, duration, overhead, single_thread, speedup, time_in_turns
 
 REPETITIONS = 20
 DATA = "synthetic:classes=32,size=32,train=16,test=8"

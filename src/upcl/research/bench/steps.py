@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from upcl.core.timing import Measurement, overhead, speedup, time_in_turns
 from upcl.core.types import Stage
 from upcl.data import Dataset
 from upcl.methods.registry import build_method
@@ -24,7 +25,6 @@ from upcl.training.checkpoints import save_checkpoint
 from upcl.training.engine import EpochResult, fit
 
 from .plain import PlainImages, PlainLinearHead, PlainPrototypeHead, plain_epoch
-from .timing import Measurement, overhead, speedup, time_in_turns
 
 CPU = torch.device("cpu")
 BATCH_SIZE = 128

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from upcl.research.bench.timing import duration, growth_exponent, overhead, single_thread, speedup, time_in_turns
+from upcl.core.timing import duration, growth_exponent, overhead, single_thread, speedup, time_in_turns
 
 
 def test_ratios_are_taken_round_by_round() -> None:
