@@ -11,6 +11,7 @@ from sklearn.utils import estimator_checks
 from upcl import GrowingClassifier, Learner, UserError
 from upcl.model.bundle import Arrays
 from upcl.model.estimator import _split
+from upcl.training.pretrained import default_pretrained
 
 CHECKS = [  # all but those that require accuracy on noise in a few columns
     "check_estimator_cloneable",
@@ -147,3 +148,18 @@ def test_a_pickled_classifier_predicts_the_same(grown: GrowingClassifier) -> Non
 def test_images_that_are_not_square_or_have_other_channels_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="square images"):
         GrowingClassifier(epochs=1).fit(np.zeros(shape, np.uint8), np.arange(10) % 2)
+
+
+@pytest.mark.skipif(default_pretrained() is None, reason="pip install 'upcl[photos]'")
+def test_a_pretrained_backbone_grows_in_closed_form(tmp_path: Path) -> None:
+    digits = load_digits()
+    few = np.concatenate([np.flatnonzero(digits.target == k)[:12] for k in range(4)])
+    images, labels = digits.images[few], digits.target[few]
+    path = str(tmp_path / "digits.upcl")
+    classifier = GrowingClassifier(path, backbone="efficientnet-lite0")
+    classifier.fit(images[labels < 2], labels[labels < 2]).partial_fit(images[labels >= 2], labels[labels >= 2])
+    spec = classifier.learner_.require_bundle().spec
+    assert spec.features and spec.automatic and spec.size == 224 and classifier.classes_.tolist() == [0, 1, 2, 3]
+    assert np.mean(classifier.predict(images) == labels) > 0.8
+    again = GrowingClassifier(path)
+    assert np.allclose(again.predict_proba(images[:3]), classifier.predict_proba(images[:3]))

@@ -12,7 +12,7 @@ from PIL import Image
 from upcl import UserError
 from upcl.data.io.images import BrokenImageError, encode_png
 from upcl.model.bundle import ModelSpec
-from upcl.model.sources import decode_image, is_image, list_sources
+from upcl.model.sources import decode_image, fit_images, is_image, list_sources
 
 SPEC = ModelSpec("upcl", {}, "small", channels=3, size=8, mean=(0.5,) * 3, std=(0.2,) * 3, memory="20/class")
 PIXELS = np.arange(3 * 8 * 8, dtype=np.uint8).reshape(3, 8, 8)
@@ -55,3 +55,14 @@ def test_large_and_broken_images_are_refused() -> None:
     assert decode_image(encode_png(PIXELS), SPEC, max_pixels=64).shape == (3, 8, 8)
     with pytest.raises(BrokenImageError):
         decode_image(b"words", SPEC)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_in_memory_are_brought_to_the_size_of_a_model(channels: int) -> None:
+    spec = ModelSpec("ncm", {}, "small", 3, 16, (0.5,) * 3, (0.2,) * 3, "20/class", features=True)
+    images = torch.randint(0, 256, (2, channels, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    fitted = fit_images(images, spec)
+    assert fitted.shape == (2, 3, 16, 16) and fitted.dtype == torch.uint8
+    assert torch.equal(fitted[:, 0], fitted[:, 1]) is (channels == 1)
+    assert abs(float(fitted.float().mean() - images.float().mean())) < 5
+    assert fit_images(fitted, spec) is fitted

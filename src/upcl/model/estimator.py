@@ -24,7 +24,7 @@ from .hold_out import HELD_OUT_FRACTION
 from .intake import NewImages, NothingNewError, image_digest
 from .learner import Learner
 from .options import DEFAULT_EPOCHS, LearnOptions
-from .spec import DEFAULT_METHOD
+from .sources import fit_images
 
 DEFAULT_BACKBONE = "small"  # arrays are small images as a rule
 PARSE_LABEL: dict[str, Callable[[str], Any]] = {  # from the name of a class to its label, by the kind of NumPy's type
@@ -45,10 +45,12 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         path: file to store the model in, which every `upcl` command can then use; by default a temporary one.
-        method: name of a method that `upcl methods` lists.
+        method: name of a method that `upcl methods` lists; by default `upcl`, or, with a pretrained backbone, the
+            method in closed form that does best in cross-validation.
         epochs: passes over the images in each call.
         memory: budget for stored exemplars: `20/class`, `2000` or `50MB`.
-        backbone: name of a network; by default `small`.
+        backbone: name of a network; by default `small`, which is trained. A pretrained one that `upcl backbones` lists
+            stays frozen, and images are resized to what it expects.
         device: `auto`, `cpu`, `cuda`, `cuda:1` or `mps`.
 
     Attributes:
@@ -71,7 +73,7 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         path: str | None = None,
         *,
-        method: str = DEFAULT_METHOD,
+        method: str | None = None,
         epochs: int = DEFAULT_EPOCHS,
         memory: str = DEFAULT_MEMORY,
         backbone: str | None = None,
@@ -112,7 +114,8 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted()
         X = validate_data(self, X, reset=not hasattr(self, "n_features_in_"), allow_nd=True)  # noqa: N806
-        predictions = self.learner_.predictor.predict(images_from_array(X, self._arrays()))
+        images, spec = images_from_array(X, self._arrays()), self.learner_.require_bundle().spec
+        predictions = self.learner_.predictor.predict(fit_images(images, spec) if spec.features else images)
         return predictions.confidence[:, self._columns].numpy()
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803

@@ -12,13 +12,15 @@ from torch import Tensor
 from upcl.core.identity import weights_sha256
 from upcl.core.seeding import preserve_rng_state
 from upcl.methods import Method
-from upcl.nets import frozen_copy
+from upcl.nets import frozen_copy, num_features
 from upcl.nets.pretrained import load_pretrained, read_weights
 from upcl.training.precision import choose_precision
 from upcl.training.pretrained import is_pretrained, weights_file
 
 from .bundle import ModelSpec, ModelState
-from .photo_features import FeatureCache, feature_cache
+from .intake import NewImages, image_digest
+from .photo_features import BATCH_SIZE, DIGEST_DIGITS, FeatureCache, feature_cache
+from .sources import fit_images
 from .spec import make_method
 
 
@@ -95,3 +97,29 @@ def feature_extractor(
         return net.features(transform.test(images.to(device)))
 
     return compute, feature_cache(identity, method.net.backbone.dim)
+
+
+def extract_images(images: NewImages, spec: ModelSpec, compute: Callable[[Tensor], Tensor]) -> NewImages:
+    """Replace images in memory by their features.
+
+    Args:
+        images: uint8 images (N x C x H x W) of any size.
+        spec: what the model is made with.
+        compute: as `feature_extractor` returns it.
+
+    Example:
+        >>> spec = ModelSpec("ncm", {}, "small", 3, 32, (0.5,) * 3, (0.2,) * 3, "20/class", features=True)
+        >>> pixels = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+        >>> compute, _ = feature_extractor(spec, None, torch.device("cpu"))
+        >>> extract_images(NewImages(pixels, ["cat", "cat"], pixels[:1], ["cat"]), spec, compute).train.shape
+        torch.Size([2, 128])
+    """
+    dim = num_features(spec.backbone)
+
+    def features(part: Tensor) -> Tensor:
+        squares = (fit_images(images, spec) for images in part.split(BATCH_SIZE) if len(images))
+        return torch.cat([torch.empty(0, dim).half(), *(compute(batch).half().cpu() for batch in squares)])
+
+    digests = [[image_digest(image)[:DIGEST_DIGITS] for image in part] for part in (images.train, images.held_out)]
+    train, held_out = features(images.train), features(images.held_out)
+    return NewImages(train, images.train_names, held_out, images.held_out_names, (digests[0], digests[1]))

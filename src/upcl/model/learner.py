@@ -22,7 +22,7 @@ from upcl.training.environment import select_device
 
 from .bundle import Bundle, ModelSpec, ModelState
 from .editing import merge_classes, move_photo, remove_photo, rename_class
-from .extractor import feature_extractor
+from .extractor import extract_images, feature_extractor
 from .file import ModelFileError
 from .forgetting import forget_class
 from .hold_out import split_by_digest, split_files
@@ -102,9 +102,11 @@ class Learner(ModelStore):
             return self._learn_features(root, listing, chosen, on_epoch)
         files = inspect_files(listing.files)
         train, held_out = self._split(root, listing, files)
-        self._check_options(chosen, files)
+        existing = self.bundle.spec if self.bundle else None
+        size, channels = shape = choose_image_shape(chosen, files, existing, self.path)
+        with preserve_rng_state():  # mistakes are found before images are decoded and the lock file is written
+            check_options(self.path, existing, shape, chosen, self.device)
         with self.exclusive():
-            size, channels = self._image_shape(chosen, files)
             decoded = [
                 decode_images([file.path for file in part], size, channels, root.name) for part in (train, held_out)
             ]
@@ -147,12 +149,18 @@ class Learner(ModelStore):
         """Learn images in memory, as `learn` does from a folder.
 
         Args:
-            images: images to learn from and to hold out; all updates of a model need images of the same size.
+            images: images to learn from and to hold out; all updates of a model need images of the same size, unless
+                it works on features of a pretrained backbone.
             learn_options: options of the update.
             on_epoch: called after every epoch with an `EpochResult`.
         """
+        options, existing = learn_options or LearnOptions(), self.bundle.spec if self.bundle else None
         with self.exclusive():
-            return self._update(images, learn_options or LearnOptions(), on_epoch)
+            if not works_on_features(options, existing, min_side=0):
+                return self._update(images, options, on_epoch)
+            spec = feature_spec(options, existing, self.path)
+            compute, _ = feature_extractor(spec, self.bundle.state if self.bundle else None, self.device)
+            return self._update(extract_images(images, spec, compute), options, on_epoch, spec)
 
     def _update(
         self,
@@ -168,15 +176,6 @@ class Learner(ModelStore):
         self.replace(bundle)
         shutil.rmtree(plan.work_folder, ignore_errors=True)
         return self
-
-    def _image_shape(self, options: LearnOptions, files: Sequence[ImageFile]) -> tuple[int, int]:
-        return choose_image_shape(options, files, self.bundle.spec if self.bundle else None, self.path)
-
-    def _check_options(self, options: LearnOptions, files: Sequence[ImageFile]) -> None:
-        """Find mistakes before all images are decoded, and before the lock file is written."""
-        existing, shape = self.bundle.spec if self.bundle else None, self._image_shape(options, files)
-        with preserve_rng_state():
-            check_options(self.path, existing, shape, options, self.device)
 
     def _note_untrained_classes(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> None:
         known = {file.label for file in train}.union(self.classes)

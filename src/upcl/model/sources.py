@@ -97,6 +97,29 @@ def decode_image(source: ImageSource, spec: ModelSpec, max_pixels: int | None = 
     return torch.from_numpy(read_square(_as_file(source), spec.size, spec.channels, max_pixels))
 
 
+def fit_images(images: Tensor, spec: ModelSpec) -> Tensor:
+    """Bring images in memory to the size and the channels of a model.
+
+    Args:
+        images: uint8 images (N x C x H x W) of any size, grey or colour.
+        spec: the model's spec.
+
+    Returns:
+        uint8 images (N x channels x size x size); the given ones if they fit.
+
+    Example:
+        >>> from upcl.model.bundle import ModelSpec
+        >>> spec = ModelSpec("ncm", {}, "small", 3, 32, (0.5,) * 3, (0.2,) * 3, "20/class")
+        >>> fit_images(torch.zeros(5, 1, 8, 8, dtype=torch.uint8), spec).shape
+        torch.Size([5, 3, 32, 32])
+    """
+    if images.shape[1:] == (spec.channels, spec.size, spec.size):
+        return images
+    pixels = images.permute(0, 2, 3, 1).numpy()
+    pixels = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
+    return torch.stack([decode_image(np.ascontiguousarray(image), spec) for image in pixels])
+
+
 def _as_file(source: ImageSource) -> Path | BinaryIO:
     if isinstance(source, Path):
         return source

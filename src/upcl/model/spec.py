@@ -79,6 +79,7 @@ def feature_spec(options: LearnOptions, existing: ModelSpec | None, path: Path) 
         frozen=True,
         features=True,
         automatic=automatic,
+        arrays=options.arrays,
     )
 
 
