@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.model.feature_models import CPU, NAMES, Lot, assert_same_model, digest, feature, grow, spec
+from upcl.core.errors import UserError
 from upcl.model import closed_form
 from upcl.model.bundle import Bundle
 from upcl.model.closed_form import GRAM, is_closed_form
@@ -117,3 +119,41 @@ def test_the_gram_matrix_of_many_photos_is_stored_and_changed_by_what_comes_and_
         assert torch.allclose(changed.state.weights[GRAM], exact.T @ exact, atol=1e-9), name
     everything = grow(None, {"ant": range(13), "bull": range(10), "cat": range(8)})
     assert_same_model(bundle, everything)
+
+
+@pytest.mark.parametrize("method", ["ncm", "slda", "ridge"])
+def test_sums_alone_grow_into_the_same_model_as_features(method: str, tmp_path: Path) -> None:
+    options = {"slda": {"shrinkage": 0.1}, "ridge": {"penalty": 0.1}}.get(method, {})
+    made = [dataclasses.replace(spec(method, keep=keep), options=options) for keep in ("features", "none")]
+    lots = [{"ant": range(9), "bull": range(9)}, {"cat": range(9), "ant": range(9, 12)}]
+    tested = {name: range(50, 54) for name in ("ant", "bull", "cat")}
+    kept, summed = (grow(grow(None, lots[0], None, one), lots[1], tested, one) for one in made)
+    assert_same_model(summed, kept)
+    assert not len(summed.state.exemplars) and len(summed.state.held_out) == 12
+    save(summed, tmp_path / "m.upcl")
+    loaded = load(tmp_path / "m.upcl")
+    assert loaded.spec.keep == "none" and torch.equal(loaded.state.weights[GRAM], summed.state.weights[GRAM])
+    queries = torch.stack([feature(name, 200) for name in ("ant", "bull", "cat")])
+    found, expected = (predictor(bundle).predict(queries) for bundle in (loaded, kept))
+    assert torch.allclose(found.confidence, expected.confidence, atol=1e-5)
+    assert torch.allclose(found.familiarity, expected.familiarity, atol=1e-3)
+    again = grow(loaded.rolled_back(0), lots[1], tested)
+    assert_same_model(again, kept)
+
+
+def test_an_automatic_model_without_features_keeps_the_method_of_its_first_step() -> None:
+    first = grow(None, {"ant": range(9), "bull": range(9)}, None, spec("ncm", automatic=True, keep="none"))
+    second = grow(first, {"cat": range(9)})
+    assert "RanPAC" not in first.history[0].note and "the best in cross-validation" in first.history[0].note
+    assert second.spec.method == first.spec.method and not second.history[1].note
+
+
+def test_nothing_can_be_taken_out_of_sums() -> None:
+    bundle = grow(None, {"ant": range(9), "bull": range(9)}, None, spec("ridge", keep="none"))
+    for change in (
+        lambda: forget_class(bundle, "ant", make_method(bundle.spec, 2, CPU)),
+        lambda: merge_classes(bundle, "ant", "bull", CPU),
+        lambda: remove_photo(bundle, digest("ant", 0), CPU),
+    ):
+        with pytest.raises(UserError, match=r"keeps no features \(--keep none\)"):
+            change()

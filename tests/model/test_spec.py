@@ -14,11 +14,13 @@ from upcl.model.options import LearnOptions
 from upcl.model.spec import (
     choose_image_shape,
     copy_weights,
+    feature_spec,
     make_method,
     resolve_recipes,
     resolve_spec,
     restore_state,
 )
+from upcl.training.pretrained import default_pretrained
 
 PATH = Path("model.upcl")
 CPU = torch.device("cpu")
@@ -135,3 +137,20 @@ def test_a_method_is_restored_with_its_weights_and_exemplars(bundle: Bundle) -> 
 def test_the_same_seed_gives_the_same_initial_weights() -> None:
     one, other = (copy_weights(make_method(new_spec(backbone="small"), 3, CPU)) for _ in range(2))
     assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.skipif(default_pretrained() is None, reason="pip install 'upcl[photos]'")
+def test_what_is_kept_of_photos_is_chosen_once() -> None:
+    path = Path("m.upcl")
+    made = feature_spec(LearnOptions(keep="none"), None, path)
+    assert made.keep == "none" and feature_spec(LearnOptions(), None, path).keep == "features"
+    with pytest.raises(UserError, match="keep cannot change after the model was created"):
+        feature_spec(LearnOptions(keep="features"), made, path)
+    for method in ("ranpac", "icarl"):
+        with pytest.raises(UserError, match=f"works with ncm, slda and ridge; {method} needs"):
+            feature_spec(LearnOptions(keep="none", method=method), None, path)
+
+
+def test_keeping_is_for_models_on_features() -> None:
+    with pytest.raises(UserError, match="--keep is for classifiers in closed form"):
+        resolve_spec(LearnOptions(keep="none"), torch.zeros(2, 1, 8, 8, dtype=torch.uint8), None, Path("m.upcl"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -40,6 +40,12 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
     show_default="the first pretrained one that is installed",
     help="Network that `upcl backbones` lists, or a file of pretrained weights.",
 )
+@click.option(
+    "--keep",
+    type=click.Choice(["features", "none"]),
+    show_default="features",
+    help="What to keep of photos: their features, or none, only sums over all of them.",
+)
 @click.option("--finetune", is_flag=True, help="Train the pretrained network too, instead of its features alone.")
 @click.option("--frozen", is_flag=True, help="Freeze the backbone: only the layers after it learn.")
 @click.option(
@@ -67,6 +73,7 @@ def learn(
     epochs: int | None,
     memory: str | None,
     backbone: str | None,
+    keep: Literal["features", "none"] | None,
     finetune: bool,
     frozen: bool,
     size: int | None,
@@ -99,6 +106,7 @@ def learn(
         size=size,
         frozen=frozen,
         finetune=finetune,
+        keep=keep,
         epochs=epochs or DEFAULT_EPOCHS,
         max_forgetting=max_forgetting,
     )

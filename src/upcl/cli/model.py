@@ -15,7 +15,7 @@ from .options import MODEL_FILE
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from upcl.model.bundle import Bundle
+    from upcl.model.bundle import Bundle, ModelSpec, ModelState
 
 
 @click.command()
@@ -281,10 +281,18 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
         "method": ", ".join([method.title, *changed]),
         "network": ", ".join(network),
         "images": f"{spec.size} x {spec.size}, {'grey' if spec.channels == 1 else 'colour'}; mean {mean}, std {std}",
-        "memory": f"{spec.memory}: {len(state.exemplars)} exemplars, {len(state.held_out)} held-out images",
+        "memory": _describe_memory(spec, state),
         "predicts by": READINGS[state.reading],
         "confidence": f"temperature {calibration.temperature:.3g}; expected calibration error "
         f"{calibration.calibration_error:.1%}",
         "none of these": rejection,
         "written by": ", ".join(versions) + f"; format {FORMAT} {VERSION}",
     }
+
+
+def _describe_memory(spec: ModelSpec, state: ModelState) -> str:
+    held_out = f"{len(state.held_out)} held-out images"
+    if not spec.features:
+        return f"{spec.memory}: {len(state.exemplars)} exemplars, {held_out}"
+    kept = f"features of {len(state.exemplars)} photos" if spec.keep == "features" else "sums over all photos"
+    return f"no pictures; {kept}, features of {held_out}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -12,6 +12,7 @@ from upcl.core.types import Samples
 
 from .calibration import UNCALIBRATED, Calibration
 
+Keep = Literal["features", "none"]
 MAX_STATES = 10  # of the most recent steps; older steps remain in the history only
 
 
@@ -144,6 +145,8 @@ class ModelSpec:
         frozen: whether the backbone is frozen.
         features: whether exemplars and held-out images are stored as features of the frozen backbone.
         automatic: whether every step chooses the method in closed form that does best in cross-validation.
+        keep: what a model in closed form keeps of the photos it learned from: their `features`, or `none`, only sums
+            over all of them.
         arrays: how arrays are interpreted, for a model that learned from arrays.
 
     Example:
@@ -165,6 +168,7 @@ class ModelSpec:
     frozen: bool = False
     features: bool = False
     automatic: bool = False
+    keep: Keep = "features"
     arrays: Arrays | None = None
 
 
@@ -205,7 +209,9 @@ class Bundle:
             entry: the new entry of the history.
             state: the model after the step.
         """
-        earlier = {number: replace(state, weights=_without_gram(state)) for number, state in self.states.items()}
+        earlier = self.states
+        if self.spec.keep == "features":  # from which the matrix can be computed again
+            earlier = {number: replace(before, weights=_without_gram(before)) for number, before in earlier.items()}
         states = {**earlier, len(self.history): state}
         recent = sorted(states)[-MAX_STATES:]
         return replace(self, history=(*self.history, entry), states={number: states[number] for number in recent})
@@ -221,5 +227,5 @@ class Bundle:
 
 
 def _without_gram(state: ModelState) -> dict[str, Tensor]:
-    """The weights without the Gram matrix of a classifier in closed form, which can be computed again."""
+    """The weights without the Gram matrix of a classifier in closed form."""
     return {name: value for name, value in state.weights.items() if name != "head.gram"}

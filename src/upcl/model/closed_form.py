@@ -11,12 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from upcl.core.closed_form import Statistics
+from upcl.core.errors import UserError
 from upcl.core.types import Samples
 from upcl.methods import Method
 from upcl.methods.closed_form import ClosedForm
 from upcl.methods.registry import method_options
 
-from .bundle import ModelSpec, ModelState
+from .bundle import Bundle, Keep, ModelSpec, ModelState
 from .spec import AUTOMATIC_METHODS, copy_weights, find_package_method, make_method
 
 MAX_RANPAC_PHOTOS = 5000
@@ -37,6 +38,27 @@ def is_closed_form(spec: ModelSpec) -> bool:
         False
     """
     return spec.features and issubclass(find_package_method(spec.method), ClosedForm)
+
+
+def require_features(bundle: Bundle) -> None:
+    """Refuse to take something out of a model that keeps no features.
+
+    Args:
+        bundle: the model.
+
+    Raises:
+        UserError: if it was made with `--keep none`.
+
+    Example:
+        >>> require_features(Bundle(ModelSpec("ncm", {}, "small", 3, 8, (0.5,), (0.2,), "1", keep="none"), (), {}))
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: this model keeps no features (--keep none), so that nothing can be taken out ...
+    """
+    if bundle.spec.keep == "none":
+        raise UserError(
+            "this model keeps no features (--keep none), so that nothing can be taken out of its sums or moved: learn "
+            "a new model"
+        )
 
 
 def sort_features(samples: Samples, trained: Digests, classes: tuple[str | None, ...]) -> tuple[Samples, Digests]:
@@ -73,6 +95,7 @@ def fit_classifier(
     backbone: Mapping[str, Tensor],
     device: torch.device,
     gram: Tensor | None = None,
+    earlier: Statistics | None = None,
 ) -> tuple[ModelSpec, Method[Any], str]:
     """Compute the classifier of a model from all its features, by the best method if the model is automatic.
 
@@ -83,6 +106,7 @@ def fit_classifier(
         backbone: weights of the frozen backbone.
         device: where to compute.
         gram: the Gram matrix of all features, if it is known.
+        earlier: statistics of earlier photos whose features are not kept; the method is then fixed.
 
     Returns:
         The spec with the chosen method, the method, and a sentence on the choice (empty if there was none).
@@ -98,7 +122,8 @@ def fit_classifier(
     """
     features, labels = samples.inputs.to(device).float(), samples.labels.to(device)
     shared: Statistics | None = None
-    candidates, found = automatic_methods(len(samples)) if spec.automatic else (spec.method,), {}
+    choice = spec.automatic and earlier is None
+    candidates, found = automatic_methods(len(samples), spec.keep) if choice else (spec.method,), {}
     for name in candidates:
         chosen = dataclasses.replace(spec, method=name, options=_options(spec, name))
         method = make_method(chosen, num_labels, device)
@@ -109,6 +134,7 @@ def fit_classifier(
             method.net.head.statistics = method.net.head.measure(embeddings, labels)
         else:  # several methods share them
             shared = shared or method.net.head.measure(features, labels, gram)
+            shared = shared if earlier is None else shared + _padded(earlier, num_labels)
             method.net.head.statistics = shared
         strength, accuracy = method.cross_validate(embeddings, labels)
         found[name] = (accuracy, strength, chosen, method)
@@ -117,21 +143,44 @@ def fit_classifier(
     method.net.head.solution = method.solve(method.net.head.statistics, strength)
     method.net.backbone.load_state_dict(dict(backbone))
     figures = ", ".join(f"{found[name][3].title} {100 * found[name][0]:.1f} %" for name in candidates)
-    note = f"classifier: {method.title}, the best in cross-validation ({figures})" if spec.automatic else ""
+    note = f"classifier: {method.title}, the best in cross-validation ({figures})" if choice else ""
     return chosen, method, note
 
 
-def automatic_methods(num_photos: int) -> tuple[str, ...]:
+def _padded(statistics: Statistics, num_labels: int) -> Statistics:
+    """Statistics with rows for new classes."""
+    missing = num_labels - len(statistics.counts)
+    sums, counts = F.pad(statistics.sums, (0, 0, 0, missing)), F.pad(statistics.counts, (0, missing))
+    return Statistics(statistics.gram, sums, counts)
+
+
+def stored_statistics(state: ModelState, device: torch.device) -> Statistics:
+    """The statistics of all photos that a state which keeps no features learned from.
+
+    Args:
+        state: the state.
+        device: where to compute.
+
+    Example:
+        >>> stored_statistics(state, torch.device("cpu")).counts  # doctest: +SKIP
+        tensor([8., 8.], dtype=torch.float64)
+    """
+    return Statistics(*(state.weights[f"head.{name}"].to(device) for name in ("gram", "sums", "counts")))
+
+
+def automatic_methods(num_photos: int, keep: Keep = "features") -> tuple[str, ...]:
     """The methods in closed form that an automatic model chooses from.
 
     Args:
         num_photos: number of photos to learn from; RanPAC takes minutes with many of them.
+        keep: what is kept of them; the sums of RanPAC alone would take 200 MB.
 
     Example:
         >>> automatic_methods(1_000), automatic_methods(100_000)
         (('ncm', 'slda', 'ridge', 'ranpac'), ('ncm', 'slda', 'ridge'))
     """
-    return tuple(name for name in AUTOMATIC_METHODS if name != "ranpac" or num_photos <= MAX_RANPAC_PHOTOS)
+    few = num_photos <= MAX_RANPAC_PHOTOS and keep == "features"
+    return tuple(name for name in AUTOMATIC_METHODS if name != "ranpac" or few)
 
 
 def _options(spec: ModelSpec, name: str) -> dict[str, Any]:
@@ -178,13 +227,14 @@ def _rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, 
     return {key: row for row, key in enumerate(keys)}
 
 
-def weights_to_store(method: Method[Any], num_photos: int) -> dict[str, Tensor]:
+def weights_to_store(method: Method[Any], num_photos: int, keep: Keep = "features") -> dict[str, Tensor]:
     """Copy the weights of a classifier that can be computed again from stored features. The Gram matrix is left out,
     unless it is much smaller than the features.
 
     Args:
         method: the method.
         num_photos: number of photos whose features are stored.
+        keep: with `none`, the Gram matrix is all that is left of the photos, besides class means.
 
     Example:
         >>> from upcl.checks import MethodHarness, few_digits
@@ -193,6 +243,6 @@ def weights_to_store(method: Method[Any], num_photos: int) -> dict[str, Tensor]:
         False
     """
     weights, dim = copy_weights(method), method.net.backbone.dim
-    if num_photos < MANY * dim or weights[GRAM].shape != (dim, dim):
+    if keep == "features" and (num_photos < MANY * dim or weights[GRAM].shape != (dim, dim)):
         del weights[GRAM]
     return weights

@@ -13,7 +13,15 @@ from upcl.core.errors import UserError, unknown_choice
 from upcl.core.types import Samples
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import Digests, changed_gram, fit_classifier, is_closed_form, sort_features, weights_to_store
+from .closed_form import (
+    Digests,
+    changed_gram,
+    fit_classifier,
+    is_closed_form,
+    require_features,
+    sort_features,
+    weights_to_store,
+)
 from .evaluation import evaluate_held_out
 from .extractor import backbone_weights
 from .update import utc_now
@@ -239,3 +247,4 @@ def _require_closed_form(bundle: Bundle) -> None:
             "this needs a classifier in closed form on frozen features, the default of `upcl learn` with "
             "upcl[photos] installed; this model was trained"
         )
+    require_features(bundle)

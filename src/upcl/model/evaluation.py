@@ -12,7 +12,13 @@ from upcl.methods import Method
 from .bundle import ModelSpec, ModelState
 from .calibration import UNCALIBRATED, Calibration, calibrate
 from .closed_form import is_closed_form
-from .familiarity import cross_validated_familiarity, fit_familiarity, left_out_auroc, without_familiarity
+from .familiarity import (
+    cross_validated_familiarity,
+    familiarity_of,
+    fit_familiarity,
+    left_out_auroc,
+    without_familiarity,
+)
 from .predictor import Predictor
 
 
@@ -72,7 +78,11 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
         (['cat', 'dog'], 4)
     """
     held_out, num_labels = state.held_out, len(state.classes)
-    familiarity = fit_familiarity(state.exemplars, num_labels) if spec.features and len(state.exemplars) else {}
+    familiarity = {}
+    if spec.features and len(state.exemplars):
+        familiarity = fit_familiarity(state.exemplars, num_labels)
+    elif is_closed_form(spec):  # no features are kept, but sums
+        familiarity = familiarity_of(method.net.head.statistics)
     if not len(held_out):
         return HeldOutResult(by_class=dict.fromkeys(state.class_names), familiarity=familiarity)
     state = HeldOutResult(familiarity=familiarity).apply(state)
@@ -88,7 +98,7 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
         if name is not None
     }
     reference, auroc = None, None
-    if familiarity:
+    if len(state.exemplars) and familiarity:
         names = {label: name for label, name in enumerate(state.classes) if name is not None}
         reference = cross_validated_familiarity(state.exemplars, num_labels, familiarity)
         auroc = left_out_auroc(state.exemplars, held_out, names, familiarity)

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from upcl.core.closed_form import CHUNK, class_ranks
+from upcl.core.closed_form import CHUNK, Statistics, class_ranks
 from upcl.core.types import Samples
 
 PREFIX = "familiarity."
@@ -92,11 +92,37 @@ def fit_familiarity(samples: Samples, num_labels: int, spread: Spread | None = N
     for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
         sums.index_add_(0, classes, rows.double())
     means = sums / counts.clamp(min=1)[:, None]
-    centre = CENTRING * sums.sum(0) / counts.sum()
     if spread is None:
         some = _some(Samples(features, labels))
         spread = _principal_axes(some.inputs.double() - means[some.labels])
+    return _tensors(means, counts, spread)
+
+
+def familiarity_of(statistics: Statistics) -> dict[str, Tensor]:
+    """Compute means and whitening from sums over all photos, if their features are not kept.
+
+    Args:
+        statistics: of unit features.
+
+    Returns:
+        As `fit_familiarity`.
+
+    Example:
+        >>> samples = Samples(torch.eye(4), torch.tensor([0, 0, 1, 1]))
+        >>> sums = familiarity_of(Statistics.of(samples.inputs, samples.labels, num_classes=2))
+        >>> torch.allclose(sums["familiarity.means"], fit_familiarity(samples, 2)["familiarity.means"], atol=1e-5)
+        True
+    """
+    gram, sums, counts = (value.cpu() for value in (statistics.gram, statistics.sums, statistics.counts))
+    means = sums / counts.clamp(min=1)[:, None]
+    within = (gram - means.T @ sums) / counts.sum()
+    values, basis = _largest(within, min(MAX_RANK, len(within)))
+    return _tensors(means, counts, (basis, _taken_away(values, float(within.trace()))))
+
+
+def _tensors(means: Tensor, counts: Tensor, spread: Spread) -> dict[str, Tensor]:
     basis, scales = spread
+    centre = CENTRING * (counts @ means) / counts.sum()
     directions = F.normalize(_whiten(means, centre, basis, scales)) * (counts > 0)[:, None]
     found = {"centre": centre, "basis": basis, "scales": scales, "means": directions}
     return {PREFIX + name: value.float() for name, value in found.items()}
@@ -117,8 +143,13 @@ def _principal_axes(residuals: Tensor) -> Spread:
     else:  # the axes are in the span of the residuals
         values, vectors = _largest(residuals @ residuals.T / num, rank)
         basis = F.normalize(residuals.T @ vectors, dim=0)
-    shrinkage = max(SHRINKAGE * float(residuals.square().sum(1).mean()), 1e-9)
-    return basis, 1 - (shrinkage / (values + shrinkage)).sqrt()
+    return basis, _taken_away(values, float(residuals.square().sum(1).mean()))
+
+
+def _taken_away(values: Tensor, total: float) -> Tensor:
+    """The share of each axis that whitening takes away, from its variance and the total variance."""
+    shrinkage = max(SHRINKAGE * total, 1e-9)
+    return 1 - (shrinkage / (values + shrinkage)).sqrt()
 
 
 def _largest(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:

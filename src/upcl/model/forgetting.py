@@ -8,7 +8,7 @@ from typing import Any
 from upcl.methods import Method
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import changed_gram, fit_classifier, is_closed_form, weights_to_store
+from .closed_form import changed_gram, fit_classifier, is_closed_form, require_features, weights_to_store
 from .evaluation import evaluate_held_out
 from .extractor import backbone_weights
 from .spec import copy_weights
@@ -28,6 +28,9 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
         name: name of a class that it knows.
         method: the method with the weights of the last state; its head is changed.
 
+    Raises:
+        UserError: if the model keeps no features of its photos.
+
     Returns:
         The model with one more step, and with no earlier state, since those still have the class.
 
@@ -40,6 +43,7 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
         >>> bundle.state.classes, bundle.history[-1].note
         ((None, 'dog'), 'a class was removed')
     """
+    require_features(bundle)
     label = bundle.state.classes.index(name)
     state, spec = _without_class(bundle.state, label, name), bundle.spec
     if is_closed_form(spec):  # exactly as if the class had never been learned

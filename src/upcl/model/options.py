@@ -10,7 +10,7 @@ from typing import Any
 from upcl.core.errors import UserError
 from upcl.training.pretrained import default_pretrained, is_pretrained
 
-from .bundle import Arrays, ModelSpec
+from .bundle import Arrays, Keep, ModelSpec
 
 DEFAULT_EPOCHS = 30
 DEFAULT_MAX_FORGETTING = 20.0  # percentage points
@@ -51,6 +51,8 @@ class LearnOptions:
         epochs: passes over the images.
         max_forgetting: reject the update if the accuracy on known classes drops by more than this many percentage
             points on average; None accepts every update.
+        keep: what a model in closed form keeps of the photos it learned from: `features`, or `none`, only sums over all
+            of them, so that nothing of a single photo is left, and none can be taken out again.
         arrays: how arrays are interpreted, for `GrowingClassifier`.
 
     Example:
@@ -67,6 +69,7 @@ class LearnOptions:
     finetune: bool = False
     epochs: int = DEFAULT_EPOCHS
     max_forgetting: float | None = DEFAULT_MAX_FORGETTING
+    keep: Keep | None = None
     arrays: Arrays | None = None
 
 

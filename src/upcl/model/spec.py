@@ -27,6 +27,7 @@ from upcl.data.defaults import (
 )
 from upcl.data.io.listing import ImageFile
 from upcl.methods import Method, Setting
+from upcl.methods.closed_form import ClosedForm
 from upcl.methods.registry import build_method, find_method, method_options
 from upcl.nets import Execution, Precision, num_features
 from upcl.nets.pretrained import infer_backbone, read_weights
@@ -64,6 +65,8 @@ def feature_spec(options: LearnOptions, existing: ModelSpec | None, path: Path) 
     assert choice is not None
     automatic = options.method is None
     method = options.method or AUTOMATIC_METHODS[0]
+    if options.keep == "none" and (method == "ranpac" or not issubclass(find_package_method(method), ClosedForm)):
+        raise UserError(f"--keep none works with ncm, slda and ridge; {method} needs what it learned from")
     known = find_pretrained(choice) if is_pretrained(choice) else None
     file = Path(choice)
     return ModelSpec(
@@ -79,6 +82,7 @@ def feature_spec(options: LearnOptions, existing: ModelSpec | None, path: Path) 
         frozen=True,
         features=True,
         automatic=automatic,
+        keep=options.keep or "features",
         arrays=options.arrays,
     )
 
@@ -148,8 +152,8 @@ def _updated_spec(options: LearnOptions, existing: ModelSpec, path: Path) -> Mod
     requested = check_values(
         method_class, split_recipe_options(options.options)["method"], f"option of {method_class.name}"
     )
-    requested |= {"method": options.method, "backbone": options.backbone}
-    stored = {**existing.options, "method": existing.method, "backbone": existing.backbone}
+    requested |= {"method": options.method, "backbone": options.backbone, "keep": options.keep}
+    stored = {**existing.options, "method": existing.method, "backbone": existing.backbone, "keep": existing.keep}
     for name, value in requested.items():
         if value is not None and value not in (stored[name], existing.pretrained):
             raise UserError(
@@ -161,6 +165,8 @@ def _updated_spec(options: LearnOptions, existing: ModelSpec, path: Path) -> Mod
 
 
 def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
+    if options.keep:
+        raise UserError("--keep is for classifiers in closed form on pretrained features; others have --memory")
     name = options.method or DEFAULT_METHOD
     _, channels, _, size = images.shape
     spec = ModelSpec(

@@ -21,7 +21,14 @@ from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import Stopwatch, TaskTrainer
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import changed_gram, fit_classifier, is_closed_form, sort_features, weights_to_store
+from .closed_form import (
+    changed_gram,
+    fit_classifier,
+    is_closed_form,
+    sort_features,
+    stored_statistics,
+    weights_to_store,
+)
 from .evaluation import HeldOutResult, evaluate_held_out
 from .extractor import backbone_weights, load_pretrained_weights
 from .plan import UpdateIdentity, UpdatePlan, identify
@@ -75,17 +82,21 @@ def _apply_closed_form(plan: UpdatePlan) -> Bundle:
     """Compute the classifier from the features of all photos, old and new."""
     stopwatch, intake = Stopwatch(), plan.intake
     earlier = plan.before.exemplars if plan.before else intake.train[:0]
-    samples, trained = sort_features(earlier + intake.train + intake.extra, intake.trained, intake.classes)
+    samples, trained = earlier + intake.train + intake.extra, intake.trained
+    keeps = plan.spec.keep == "features"
+    if keeps:
+        samples, trained = sort_features(samples, trained, intake.classes)
     held_out = (plan.before.held_out if plan.before else intake.held_out[:0]) + intake.held_out
     held_out, tested = sort_features(held_out, intake.tested, intake.classes)
     backbone = backbone_weights(plan.before) if plan.before else _prepare_method(plan).net.backbone.state_dict()
-    gram = changed_gram(plan.before, samples, trained, intake.classes)
-    spec, method, note = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device, gram)
+    gram = changed_gram(plan.before, samples, trained, intake.classes) if keeps else None
+    sums = None if keeps or plan.before is None else stored_statistics(plan.before, plan.device)
+    spec, method, note = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device, gram, sums)
     state = ModelState(
-        weights=weights_to_store(method, len(samples)),
+        weights=weights_to_store(method, len(samples), spec.keep),
         growth=(len(intake.classes),),
         classes=intake.classes,
-        exemplars=samples,
+        exemplars=samples if keeps else samples[:0],
         held_out=held_out,
         trained=trained,
         tested=tested,
