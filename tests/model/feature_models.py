@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,8 @@ def grow(bundle: Bundle | None, lot: Lot, held_out: Lot | None = None, made_with
     images = NewImages(train, names, tested, tested_names, (digests, tested_digests))
     options = LearnOptions(max_forgetting=None)
     chosen = bundle.spec if bundle else made_with or spec()
-    return apply_update(plan_update(Path("model.upcl"), bundle, images, options, CPU, chosen))
+    with tempfile.TemporaryDirectory() as folder:
+        return apply_update(plan_update(Path(folder) / "model.upcl", bundle, images, options, CPU, chosen))
 
 
 def weights_by_class(bundle: Bundle) -> dict[str, Tensor]:
