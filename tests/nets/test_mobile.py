@@ -84,3 +84,27 @@ def test_parameters_and_signed_features(name: str) -> None:
     assert count == {"mobilenet-v2": 2_223_872, "efficientnet-lite0": 3_371_008}[name]  # without classifier
     images = torch.rand(4, 3, 64, 64)
     assert (backbone(images) >= 0).all() and (signed(images) < 0).any()
+
+
+@pytest.mark.usefixtures("timm")  # with it, torchvision can be imported
+@pytest.mark.parametrize("network", ["mobilenet_v2", "resnet18", "resnet50"])
+def test_features_equal_those_of_torchvision(network: str) -> None:
+    from torchvision import models
+
+    torch.manual_seed(0)
+    reference = getattr(models, network)(weights=None).eval()
+    for module in reference.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):  # as after training
+            torch.nn.init.uniform_(module.get_buffer("running_mean"), -0.2, 0.2)
+            torch.nn.init.uniform_(module.get_buffer("running_var"), 0.5, 1.5)
+    weights = reference.state_dict()
+    name = infer_backbone(weights, Path(network))
+    backbone = make_backbone(name)
+    load_pretrained(backbone, name, weights, Path(network))
+    *_, last = reference.children()  # the classifier
+    features: list[Tensor] = []
+    last.register_forward_pre_hook(lambda _module, inputs: features.append(inputs[0]))
+    images = photos()[:, :, :64, :64]
+    with torch.no_grad():
+        reference(images)
+        assert torch.allclose(backbone.eval()(images), features[0], rtol=1e-4, atol=1e-4)
