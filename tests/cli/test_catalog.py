@@ -35,7 +35,7 @@ def test_backbones_can_be_measured(invoke: Invoke, monkeypatch: pytest.MonkeyPat
     first = dict(list(PRETRAINED_BACKBONES.items())[:1])
     monkeypatch.setattr("upcl.training.pretrained.PRETRAINED_BACKBONES", first)
     measured = invoke("backbones", "--measure")
-    assert measured.exit_code == 0 and "ms/photo" in measured.stdout
+    assert measured.exit_code == 0 and "milliseconds per photo" in measured.stdout
 
 
 def test_datasets_lists_all_data_sets_with_their_options(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

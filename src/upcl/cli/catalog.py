@@ -114,14 +114,15 @@ def backbone_tables(*, measure: bool) -> Iterator[Table]:
     from upcl.nets import BACKBONES, num_features
     from upcl.training.pretrained import PRETRAINED_BACKBONES, milliseconds_per_photo, num_parameters
 
-    table = Table(title="pretrained on ImageNet")
+    caption = "dim: features per photo" + (", ms: milliseconds per photo" if measure else "")
+    table = Table(title="pretrained on ImageNet", caption=caption)
     table.add_column("name", no_wrap=True)
-    for title in ("weights", "features", "MB", *(("ms/photo",) if measure else ())):
+    for title in ("weights", "dim", "MB", *(("ms",) if measure else ())):
         table.add_column(title, justify="right")
     for title in ("licence", "where"):
         table.add_column(title)
     for name, backbone in PRETRAINED_BACKBONES.items():
-        where = f"upcl[{backbone.extra}]" if backbone.extra else "downloaded"
+        where = f"upcl[{backbone.extra}]" if backbone.extra else "download"
         cells = [
             name,
             f"{num_parameters(backbone.architecture) / 1e6:.1f} M",
