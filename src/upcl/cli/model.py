@@ -269,7 +269,7 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
     network = [spec.backbone, f"{sum(value.numel() for value in state.weights.values()):,} parameters"]
     network += [f"pretrained: {spec.pretrained}"] if spec.pretrained else []
     network += ["backbone frozen"] if spec.frozen else []
-    mean, std = (", ".join(map(str, values)) for values in (spec.mean, spec.std))
+    mean, std = (", ".join(f"{value:.4g}" for value in values) for values in (spec.mean, spec.std))
     rejection = "disabled: no image is held out"
     if calibration.num_images:
         rate = f"{calibration.false_alarm_rate:.1%} of {calibration.num_images}"
