@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 @click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the rows to this file.")
 @report_errors()
 def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
-    """Measure the speed of training and of learning photos on this machine.
+    """Measure the speed of training on this machine.
 
     Training is compared with its limit, the bare forward pass, backward pass and update of the same network, and with
     a plain implementation: one image and one class at a time, with a synchronisation every step. Candidates are
     measured in turn; the table lists medians and quartiles of their ratios. Keep the machine idle meanwhile.
+    Learning photos is compared with decoding them and the forward pass alone.
 
     \b
     Examples:

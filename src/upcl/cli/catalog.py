@@ -89,7 +89,7 @@ def backbones(measure: bool) -> None:
     Examples:
       upcl backbones
       upcl learn birds/ --model birds.upcl --backbone torchvision:resnet18
-      upcl learn birds/ --model birds.upcl --backbone timm:vit_small_patch14_dinov2
+      upcl learn birds/ --model birds.upcl --backbone timm:vit_tiny_patch16_224
       upcl train upcl --data cifar100/T10 --backbone pooled
     """
     console = stdout_console()
