@@ -119,6 +119,9 @@ def test_the_gram_matrix_of_many_photos_is_stored_and_changed_by_what_comes_and_
         assert torch.allclose(changed.state.weights[GRAM], exact.T @ exact, atol=1e-9), name
     everything = grow(None, {"ant": range(13), "bull": range(10), "cat": range(8)})
     assert_same_model(bundle, everything)
+    twice = grow(bundle, {"dog": [0, 1, 1, 2]})  # a folder holds a photo twice
+    exact = F.normalize(twice.state.exemplars.inputs.float()).double()
+    assert torch.allclose(twice.state.weights[GRAM], exact.T @ exact, atol=1e-9)
 
 
 @pytest.mark.parametrize("method", ["ncm", "slda", "ridge"])

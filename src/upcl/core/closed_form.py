@@ -51,13 +51,12 @@ class Statistics:
         """
         dim, device = features.shape[1], features.device
         total = torch.zeros(dim, dim, dtype=torch.float64, device=device) if gram is None else gram
-        sums = torch.zeros(num_classes, dim, dtype=torch.float64, device=device)
-        for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
+        for rows in features.split(CHUNK) if gram is None else ():
             exact = rows.double()
-            if gram is None:
-                total.addmm_(exact.T, exact)
-            sums.index_add_(0, classes, exact)
-        return Statistics(total, sums, torch.bincount(labels, minlength=num_classes).double())
+            total.addmm_(exact.T, exact)
+        return Statistics(
+            total, class_sums(features, labels, num_classes), torch.bincount(labels, minlength=num_classes).double()
+        )
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(self.gram + other.gram, self.sums + other.sums, self.counts + other.counts)
@@ -69,6 +68,24 @@ class Statistics:
     def means(self) -> Tensor:
         """Mean feature of each class (C x d); zero for a class without images."""
         return self.sums / self.counts.clamp(min=1)[:, None]
+
+
+def class_sums(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+    """The sum of the features of each class, in double precision.
+
+    Args:
+        features: one row per image (N x d).
+        labels: the class of each image (N).
+        num_classes: number of classes C.
+
+    Example:
+        >>> class_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0, 1, 1]), num_classes=3).tolist()
+        [[1.0], [6.0], [0.0]]
+    """
+    sums = torch.zeros(num_classes, features.shape[1], dtype=torch.float64, device=features.device)
+    for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
+        sums.index_add_(0, classes, rows.double())
+    return sums
 
 
 def class_ranks(labels: Tensor) -> Tensor:

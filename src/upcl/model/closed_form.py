@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -133,8 +134,9 @@ def fit_classifier(
         if embeddings is not features:
             method.net.head.statistics = method.net.head.measure(embeddings, labels)
         else:  # several methods share them
-            shared = shared or method.net.head.measure(features, labels, gram)
-            shared = shared if earlier is None else shared + _padded(earlier, num_labels)
+            if shared is None:
+                shared = method.net.head.measure(features, labels, None if gram is None else gram.to(device))
+                shared = shared + _padded(earlier, num_labels) if earlier else shared
             method.net.head.statistics = shared
         strength, accuracy = method.cross_validate(embeddings, labels)
         found[name] = (accuracy, strength, chosen, method)
@@ -221,10 +223,15 @@ def changed_gram(
     return gram
 
 
-def _rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str], int]:
-    """Rows of features by class and digest."""
-    keys = [(name, digest) for name in classes if name is not None for digest in trained.get(name, ())]
-    return {key: row for row, key in enumerate(keys)}
+def _rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str, int], int]:
+    """Rows of features by class, digest and number of the copy: a folder may hold a photo twice."""
+    pairs = [(name, digest) for name in classes if name is not None for digest in trained.get(name, ())]
+    copies: Counter[tuple[str, str]] = Counter()
+    rows = {}
+    for row, pair in enumerate(pairs):
+        rows[*pair, copies[pair]] = row
+        copies[pair] += 1
+    return rows
 
 
 def weights_to_store(method: Method[Any], num_photos: int, keep: Keep = "features") -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from upcl.core.closed_form import CHUNK, Statistics, class_ranks
+from upcl.core.closed_form import Statistics, class_ranks, class_sums
 from upcl.core.types import Samples
 
 PREFIX = "familiarity."
@@ -88,14 +88,11 @@ def fit_familiarity(samples: Samples, num_labels: int, spread: Spread | None = N
     """
     features, labels = F.normalize(samples.inputs.float()), samples.labels
     counts = torch.bincount(labels, minlength=num_labels).double()
-    sums = torch.zeros(num_labels, features.shape[1], dtype=torch.float64)
-    for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
-        sums.index_add_(0, classes, rows.double())
-    means = sums / counts.clamp(min=1)[:, None]
+    means = class_sums(features, labels, num_labels) / counts.clamp(min=1)[:, None]
     if spread is None:
         some = _some(Samples(features, labels))
         spread = _principal_axes(some.inputs.double() - means[some.labels])
-    return _tensors(means, counts, spread)
+    return _named_tensors(means, counts, spread)
 
 
 def familiarity_of(statistics: Statistics) -> dict[str, Tensor]:
@@ -114,13 +111,13 @@ def familiarity_of(statistics: Statistics) -> dict[str, Tensor]:
         True
     """
     gram, sums, counts = (value.cpu() for value in (statistics.gram, statistics.sums, statistics.counts))
-    means = sums / counts.clamp(min=1)[:, None]
+    means = statistics.means.cpu()
     within = (gram - means.T @ sums) / counts.sum()
     values, basis = _largest(within, min(MAX_RANK, len(within)))
-    return _tensors(means, counts, (basis, _taken_away(values, float(within.trace()))))
+    return _named_tensors(means, counts, (basis, _axis_scales(values, float(within.trace()))))
 
 
-def _tensors(means: Tensor, counts: Tensor, spread: Spread) -> dict[str, Tensor]:
+def _named_tensors(means: Tensor, counts: Tensor, spread: Spread) -> dict[str, Tensor]:
     basis, scales = spread
     centre = CENTRING * (counts @ means) / counts.sum()
     directions = F.normalize(_whiten(means, centre, basis, scales)) * (counts > 0)[:, None]
@@ -143,10 +140,10 @@ def _principal_axes(residuals: Tensor) -> Spread:
     else:  # the axes are in the span of the residuals
         values, vectors = _largest(residuals @ residuals.T / num, rank)
         basis = F.normalize(residuals.T @ vectors, dim=0)
-    return basis, _taken_away(values, float(residuals.square().sum(1).mean()))
+    return basis, _axis_scales(values, float(residuals.square().sum(1).mean()))
 
 
-def _taken_away(values: Tensor, total: float) -> Tensor:
+def _axis_scales(values: Tensor, total: float) -> Tensor:
     """The share of each axis that whitening takes away, from its variance and the total variance."""
     shrinkage = max(SHRINKAGE * total, 1e-9)
     return 1 - (shrinkage / (values + shrinkage)).sqrt()

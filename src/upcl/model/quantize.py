@@ -91,9 +91,12 @@ def labelled_photos(learner: Learner, folder: Path | None) -> LabelledPhotos:
         exemplars, held_out = _colour(state.exemplars.inputs), _colour(state.held_out.inputs)
         return LabelledPhotos(_spread(exemplars or held_out, NUM_RANGE_PHOTOS), held_out, names)
     files = [file for file in list_image_files(folder).files if file.label in learner.classes and not file.error]
-    known = {digest for digests in state.trained.values() for digest in digests} if bundle.spec.features else set()
-    learned = [file for file in files if known and photo_digest(file.path) in known]
-    others = [file for file in files if file not in learned]
+    learned, others = [], files
+    if bundle.spec.features:  # photos are recognised by the content of their files
+        known = {digest for digests in state.trained.values() for digest in digests}
+        is_learned = [photo_digest(file.path) in known for file in files]
+        learned = [file for file, found in zip(files, is_learned, strict=True) if found]
+        others = [file for file, found in zip(files, is_learned, strict=True) if not found]
     if not learned or not others:  # all or none were learned from: every second photo is compared
         learned, others = files[::2], files[1::2]
     others = _spread(others, MAX_TEST_PHOTOS)
