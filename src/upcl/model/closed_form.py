@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -223,15 +222,10 @@ def changed_gram(
     return gram
 
 
-def _rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str, int], int]:
-    """Rows of features by class, digest and number of the copy: a folder may hold a photo twice."""
-    pairs = [(name, digest) for name in classes if name is not None for digest in trained.get(name, ())]
-    copies: Counter[tuple[str, str]] = Counter()
-    rows = {}
-    for row, pair in enumerate(pairs):
-        rows[*pair, copies[pair]] = row
-        copies[pair] += 1
-    return rows
+def _rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str], int]:
+    """Rows of features by class and digest."""
+    keys = [(name, digest) for name in classes if name is not None for digest in trained.get(name, ())]
+    return {key: row for row, key in enumerate(keys)}
 
 
 def weights_to_store(method: Method[Any], num_photos: int, keep: Keep = "features") -> dict[str, Tensor]:

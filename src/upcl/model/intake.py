@@ -129,6 +129,8 @@ def sort_images(images: NewImages, before: ModelState | None) -> Intake:
         _Digested(images.train, images.train_names, images.digests[0]),
         _Digested(images.held_out, images.held_out_names, images.digests[1]),
     )
+    if images.train.is_floating_point():  # features: single photos can be taken out again, so each is there once
+        offered = (offered[0].distinct(), offered[1].distinct())
     notes = tuple(_label_conflicts(offered, known))
     train = offered[0].without(known)
     classes = (*old, *sorted(set(train.names).difference(old)))
@@ -177,6 +179,11 @@ class _Digested:
 
     def without(self, known: Collection[str]) -> _Digested:
         return self._select([index for index, digest in enumerate(self.digests) if digest not in known])
+
+    def distinct(self) -> _Digested:
+        """The first of equal images of a class."""
+        first = {pair: index for index, pair in reversed(list(enumerate(zip(self.names, self.digests, strict=True))))}
+        return self._select(sorted(first.values()))
 
     def samples(self, labels: Mapping[str, int]) -> Samples:
         """The images of the classes in `labels`."""
