@@ -59,7 +59,7 @@ def test_version_1_is_upgraded_on_reading(model_file: Path, bundle: Bundle, tmp_
     assert same_bundles(bundle, upgraded)
     save(upgraded, tmp_path / "new.upcl")
     with zipfile.ZipFile(tmp_path / "new.upcl") as archive:
-        assert json.loads(archive.read("manifest.json"))["version"] == VERSION == 3
+        assert json.loads(archive.read("manifest.json"))["version"] == VERSION == 4
 
 
 def test_histories_of_version_1_without_extra_images_are_upgraded(model_file: Path, tmp_path: Path) -> None:

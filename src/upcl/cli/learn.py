@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from .progress import epoch_progress
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from upcl.model.bundle import Bundle
+    from upcl.model.bundle import Bundle, Keep
 
 READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars"}
 
@@ -42,9 +42,9 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
 )
 @click.option(
     "--keep",
-    type=click.Choice(["features", "none"]),
+    type=click.Choice(["pictures", "features", "none"]),
     show_default="features",
-    help="What to keep of photos: their features, or none, only sums over all of them.",
+    help="What to keep of photos: features and a few small pictures, features, or only sums.",
 )
 @click.option("--finetune", is_flag=True, help="Train the pretrained network too, instead of its features alone.")
 @click.option("--frozen", is_flag=True, help="Freeze the backbone: only the layers after it learn.")
@@ -73,7 +73,7 @@ def learn(
     epochs: int | None,
     memory: str | None,
     backbone: str | None,
-    keep: Literal["features", "none"] | None,
+    keep: Keep | None,
     finetune: bool,
     frozen: bool,
     size: int | None,

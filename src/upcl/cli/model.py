@@ -281,7 +281,7 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
         "method": ", ".join([method.title, *changed]),
         "network": ", ".join(network),
         "images": f"{spec.size} x {spec.size}, {'grey' if spec.channels == 1 else 'colour'}; mean {mean}, std {std}",
-        "memory": _describe_memory(spec, state),
+        "memory": _describe_memory(spec, state, len(bundle.pictures)),
         "predicts by": READINGS[state.reading],
         "confidence": f"temperature {calibration.temperature:.3g}; expected calibration error "
         f"{calibration.calibration_error:.1%}",
@@ -290,9 +290,9 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
     }
 
 
-def _describe_memory(spec: ModelSpec, state: ModelState) -> str:
+def _describe_memory(spec: ModelSpec, state: ModelState, num_pictures: int) -> str:
     held_out = f"{len(state.held_out)} held-out images"
     if not spec.features:
         return f"{spec.memory}: {len(state.exemplars)} exemplars, {held_out}"
-    kept = f"features of {len(state.exemplars)} photos" if spec.keep == "features" else "sums over all photos"
-    return f"no pictures; {kept}, features of {held_out}"
+    kept = "sums over all photos" if spec.keep == "none" else f"features of {len(state.exemplars)} photos"
+    return f"{num_pictures or 'no'} pictures; {kept}, features of {held_out}"

@@ -12,7 +12,7 @@ from upcl.core.types import Samples
 
 from .calibration import UNCALIBRATED, Calibration
 
-Keep = Literal["features", "none"]
+Keep = Literal["pictures", "features", "none"]
 MAX_STATES = 10  # of the most recent steps; older steps remain in the history only
 
 
@@ -145,8 +145,8 @@ class ModelSpec:
         frozen: whether the backbone is frozen.
         features: whether exemplars and held-out images are stored as features of the frozen backbone.
         automatic: whether every step chooses the method in closed form that does best in cross-validation.
-        keep: what a model in closed form keeps of the photos it learned from: their `features`, or `none`, only sums
-            over all of them.
+        keep: what a model in closed form keeps of the photos it learned from: their `features`, also small `pictures`
+            of a few, or `none`, only sums over all of them.
         arrays: how arrays are interpreted, for a model that learned from arrays.
 
     Example:
@@ -181,6 +181,7 @@ class Bundle:
         history: one entry per step.
         states: the states after the most recent steps, by the step's number.
         written_by: versions of the packages that wrote the file.
+        pictures: small pictures of a few photos, as JPEG files by digest.
 
     Example:
         >>> from upcl.core.types import NO_SAMPLES
@@ -196,6 +197,7 @@ class Bundle:
     history: tuple[HistoryEntry, ...]
     states: dict[int, ModelState]
     written_by: dict[str, str] = field(default_factory=dict)
+    pictures: dict[str, bytes] = field(default_factory=dict)
 
     @property
     def state(self) -> ModelState:
@@ -210,7 +212,7 @@ class Bundle:
             state: the model after the step.
         """
         earlier = self.states
-        if self.spec.keep == "features":  # from which the matrix can be computed again
+        if self.spec.keep != "none":  # from which the matrix can be computed again
             earlier = {number: replace(before, weights=_without_gram(before)) for number, before in earlier.items()}
         states = {**earlier, len(self.history): state}
         recent = sorted(states)[-MAX_STATES:]

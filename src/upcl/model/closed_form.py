@@ -180,7 +180,7 @@ def automatic_methods(num_photos: int, keep: Keep = "features") -> tuple[str, ..
         >>> automatic_methods(1_000), automatic_methods(100_000)
         (('ncm', 'slda', 'ridge', 'ranpac'), ('ncm', 'slda', 'ridge'))
     """
-    few = num_photos <= MAX_RANPAC_PHOTOS and keep == "features"
+    few = num_photos <= MAX_RANPAC_PHOTOS and keep != "none"
     return tuple(name for name in AUTOMATIC_METHODS if name != "ranpac" or few)
 
 
@@ -211,7 +211,7 @@ def changed_gram(
     """
     if before is None or GRAM not in before.weights:
         return None
-    old, new = _rows(before.trained, before.classes), _rows(trained, classes)
+    old, new = photo_rows(before.trained, before.classes), photo_rows(trained, classes)
     gram = before.weights[GRAM].clone()
     for sign, features, rows in (
         (-1, before.exemplars.inputs, [row for key, row in old.items() if key not in new]),
@@ -222,8 +222,20 @@ def changed_gram(
     return gram
 
 
-def _rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str], int]:
-    """Rows of features by class and digest."""
+def photo_rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str], int]:
+    """Where the features of each photo are, in the order of `sort_features`.
+
+    Args:
+        trained: digests of photos by class.
+        classes: names of the classes by label; None for a removed class.
+
+    Returns:
+        Rows by class and digest.
+
+    Example:
+        >>> photo_rows({"cat": ("a", "b"), "dog": ("c",)}, ("dog", None, "cat"))
+        {('dog', 'c'): 0, ('cat', 'a'): 1, ('cat', 'b'): 2}
+    """
     keys = [(name, digest) for name in classes if name is not None for digest in trained.get(name, ())]
     return {key: row for row, key in enumerate(keys)}
 
@@ -244,6 +256,6 @@ def weights_to_store(method: Method[Any], num_photos: int, keep: Keep = "feature
         False
     """
     weights, dim = copy_weights(method), method.net.backbone.dim
-    if keep == "features" and (num_photos < MANY * dim or weights[GRAM].shape != (dim, dim)):
+    if keep != "none" and (num_photos < MANY * dim or weights[GRAM].shape != (dim, dim)):
         del weights[GRAM]
     return weights

@@ -28,6 +28,7 @@ from .manifest import (
     FORMAT,
     HISTORY,
     MAX_BYTES,
+    PICTURES,
     SPEC,
     STATES,
     VERSION,
@@ -38,6 +39,7 @@ from .manifest import (
     check_state,
     upgrade_from_1,
 )
+from .pictures import check_picture
 
 MANIFEST, SHARED, FEATURES = "manifest.json", "weights/shared.safetensors", "features.safetensors"
 
@@ -98,6 +100,7 @@ class _Writer:
                 FEATURES, {"features": torch.stack(self.features)} if self.features else {}
             ),
             "states": states,
+            "pictures": self.add_pictures(bundle),
         }
         self.archive.writestr(MANIFEST, json.dumps(manifest, indent=1, allow_nan=False))
 
@@ -121,6 +124,14 @@ class _Writer:
             "trained": state.trained,
             "tested": state.tested,
         }
+
+    def add_pictures(self, bundle: Bundle) -> dict[str, str]:
+        """Store pictures of photos that the model still knows, and return the digests of their entries."""
+        known = {digest for state in bundle.states.values() for digests in state.trained.values() for digest in digests}
+        pictures = {digest: content for digest, content in bundle.pictures.items() if digest in known}
+        for digest, content in pictures.items():
+            self.archive.writestr(_picture_entry(digest), content, zipfile.ZIP_STORED)
+        return {digest: hashlib.sha256(content).hexdigest() for digest, content in pictures.items()}
 
     def add_samples(self, samples: Samples) -> dict[str, Any]:
         """Store images or features, and return what the manifest says about them."""
@@ -199,7 +210,13 @@ def _read_bundle(path: Path, archive: zipfile.ZipFile) -> Bundle:
     states = {number: reader.read_state(number, entry) for number, entry in stored.items()}
     if not states or max(states) >= len(history):
         raise ModelFileError(f"{path} is damaged: its states and its history do not match")
-    return Bundle(spec, history, states, {key: str(value) for key, value in manifest["written_by"].items()})
+    versions = {key: str(value) for key, value in manifest["written_by"].items()}
+    stored_pictures = PICTURES.validate_python(manifest["pictures"])
+    pictures = {
+        digest: check_picture(_read_entry(archive, _picture_entry(digest), sha256))
+        for digest, sha256 in stored_pictures.items()
+    }
+    return Bundle(spec, history, states, versions, pictures)
 
 
 def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -214,7 +231,9 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     if manifest["version"] == 1:
         upgrade_from_1(manifest)
     if manifest["version"] == 2:
-        manifest |= {"shared_sha256": "", "features_sha256": "", "version": VERSION}
+        manifest |= {"shared_sha256": "", "features_sha256": "", "version": 3}
+    if manifest["version"] == 3:
+        manifest |= {"pictures": {}, "version": VERSION}
     if manifest["version"] != VERSION:
         found = manifest["version"]
         raise ModelFileError(f"{path} has format version {found}; this upcl reads up to {VERSION}: upgrade upcl")
@@ -223,12 +242,14 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
 
 def _read_tensors(archive: zipfile.ZipFile, name: str, sha256: str) -> dict[str, Tensor]:
     """Tensors of an entry; none if the manifest has no digest for it."""
-    if not sha256:
-        return {}
+    return safetensors.torch.load(_read_entry(archive, name, sha256)) if sha256 else {}
+
+
+def _read_entry(archive: zipfile.ZipFile, name: str, sha256: str) -> bytes:
     content = archive.read(name)
     if hashlib.sha256(content).hexdigest() != sha256:
         raise ValueError(f"{name} does not match its digest")
-    return safetensors.torch.load(content)
+    return content
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,6 +320,10 @@ def _pixel_digest(image: Tensor) -> str:
 
 def _weights_entry(number: int) -> str:
     return f"weights/{number}.safetensors"
+
+
+def _picture_entry(digest: str) -> str:
+    return f"pictures/{digest}.jpg"
 
 
 def _image_entry(digest: str) -> str:

@@ -57,7 +57,8 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
     result = evaluate_held_out(method, spec, state)
     entry = HistoryEntry(when=utc_now(), accuracy=result.accuracy, by_class=result.by_class, note="a class was removed")
     history = tuple(_without_name(entry, name) for entry in bundle.history)
-    return Bundle(spec, (*history, entry), {len(history): result.apply(state)})
+    states = {len(history): result.apply(state)}
+    return dataclasses.replace(bundle, spec=spec, history=(*history, entry), states=states)
 
 
 def _without_class(state: ModelState, label: int, name: str) -> ModelState:

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -40,6 +41,7 @@ class NewImages:
         held_out_names: their classes.
         digests: digests of the images to learn from and to hold out, if they are given as features; otherwise they are
             computed from the pixels.
+        photos: files of the images to learn from by digest, for a model that keeps pictures.
 
     Example:
         >>> pixels = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
@@ -53,6 +55,7 @@ class NewImages:
     held_out: Tensor
     held_out_names: Sequence[str]
     digests: tuple[Sequence[str], Sequence[str]] = ((), ())
+    photos: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

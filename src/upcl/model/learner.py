@@ -28,7 +28,8 @@ from .forgetting import forget_class
 from .hold_out import split_by_digest, split_files
 from .intake import NewImages
 from .options import LearnOptions, works_on_features
-from .photo_features import DIGEST_DIGITS, extract_photos, photo_digest, smallest_side
+from .photo_features import extract_photos, photo_digest, smallest_side
+from .pictures import with_pictures
 from .plan import check_options, plan_update
 from .predictor import Predictor
 from .spec import choose_image_shape, feature_spec, make_method, restore_state
@@ -122,12 +123,7 @@ class Learner(ModelStore):
             extractor = feature_extractor(spec, self.bundle.state if self.bundle else None, self.device)
             photos = extract_photos(listing.files, spec.size, *extractor)
             train, held_out = self._split(root, listing, photos.files, by_digest=True)
-            rows = {file.path: row for row, file in enumerate(photos.readable)}
-            parts = [photos.features[[rows[file.path] for file in part]] for part in (train, held_out)]
-            names = [[file.label for file in part] for part in (train, held_out)]
-            digests = [[file.digest[:DIGEST_DIGITS] for file in part] for part in (train, held_out)]
-            images = NewImages(parts[0], names[0], parts[1], names[1], (digests[0], digests[1]))
-            return self._update(images, options, on_epoch, spec)
+            return self._update(photos.offer(train, held_out), options, on_epoch, spec)
 
     def _split(
         self, root: Path, listing: FolderListing, files: Sequence[ImageFile], *, by_digest: bool = False
@@ -172,7 +168,7 @@ class Learner(ModelStore):
         with preserve_rng_state():
             plan = plan_update(self.path, self.bundle, images, options, self.device, spec)
             self.notes += plan.intake.notes
-            bundle = apply_update(plan, on_epoch)
+            bundle = with_pictures(apply_update(plan, on_epoch), images.photos)
         self.replace(bundle)
         shutil.rmtree(plan.work_folder, ignore_errors=True)
         return self

@@ -6,15 +6,15 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import NonNegativeInt, PositiveInt, TypeAdapter
+from pydantic import Field, NonNegativeInt, PositiveInt, TypeAdapter
 from torch import Tensor
 
 from .bundle import HistoryEntry, ModelSpec
 from .calibration import Calibration
 
-FORMAT, VERSION = "upcl-model", 3
+FORMAT, VERSION = "upcl-model", 4
 MAX_BYTES = 4 * 2**30  # of a file, and of its images once decoded
 MAX_SIZE = 1024  # pixels per side
 
@@ -62,6 +62,7 @@ class StoredState:
 SPEC = TypeAdapter(ModelSpec)
 HISTORY = TypeAdapter(tuple[HistoryEntry, ...])
 STATES = TypeAdapter(dict[NonNegativeInt, StoredState])
+PICTURES = TypeAdapter(dict[Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$")], str])
 
 
 def upgrade_from_1(manifest: dict[str, Any]) -> None:

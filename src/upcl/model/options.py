@@ -51,8 +51,9 @@ class LearnOptions:
         epochs: passes over the images.
         max_forgetting: reject the update if the accuracy on known classes drops by more than this many percentage
             points on average; None accepts every update.
-        keep: what a model in closed form keeps of the photos it learned from: `features`, or `none`, only sums over all
-            of them, so that nothing of a single photo is left, and none can be taken out again.
+        keep: what a model in closed form keeps of the photos it learned from: `features`; `pictures`, which adds small
+            pictures of five photos per class for `upcl serve`; or `none`, only sums over all of them, so that nothing
+            of a single photo is left, and none can be taken out again.
         arrays: how arrays are interpreted, for `GrowingClassifier`.
 
     Example:

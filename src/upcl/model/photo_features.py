@@ -28,6 +28,8 @@ from upcl.data.io.images import FORMATS, BrokenImageError, fit_square, read_imag
 from upcl.data.io.listing import ImageFile
 from upcl.data.io.paths import cache_root, printable_path
 
+from .intake import NewImages
+
 BATCH_SIZE = 64
 NUM_MEASURED = 50  # images whose size is looked at
 DIGEST_DIGITS = 16  # of a photo's file, in hexadecimal, that a model stores
@@ -54,6 +56,20 @@ class PhotoFeatures:
     def readable(self) -> list[ImageFile]:
         """The files without an error; `features` has a row for each."""
         return [file for file in self.files if not file.error]
+
+    def offer(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> NewImages:
+        """Offer the features of some files to a model.
+
+        Args:
+            train: files to learn from.
+            held_out: files to hold out.
+        """
+        rows = {file.path: row for row, file in enumerate(self.readable)}
+        parts = [self.features[[rows[file.path] for file in part]] for part in (train, held_out)]
+        names = [[file.label for file in part] for part in (train, held_out)]
+        digests = [[file.digest[:DIGEST_DIGITS] for file in part] for part in (train, held_out)]
+        paths = {digest: file.path for digest, file in zip(digests[0], train, strict=True)}
+        return NewImages(parts[0], names[0], parts[1], names[1], (digests[0], digests[1]), paths)
 
 
 class FeatureCache:

@@ -218,15 +218,19 @@ class Predictor:
             else:
                 yield ImagePrediction(source, error=str(image))
 
-    def nearest_exemplars(self, features: Tensor, k: int) -> list[tuple[int, float]]:
+    def nearest_exemplars(
+        self, features: Tensor, k: int, among: Sequence[int] | None = None
+    ) -> list[tuple[int, float]]:
         """Find the stored exemplars that resemble an image most.
 
         Args:
             features: features of unit length of one image (d).
             k: the number of exemplars, if there are as many.
+            among: positions of the exemplars to choose from; by default all.
 
         Returns:
             Positions in `state.exemplars` with cosines, the largest first.
         """
-        cosines, indices = (self.exemplar_features @ features).topk(min(k, len(self.exemplar_features)))
-        return list(zip(indices.tolist(), cosines.tolist(), strict=True))
+        positions = torch.arange(len(self.exemplar_features)) if among is None else torch.tensor(among).long()
+        cosines, indices = (self.exemplar_features[positions] @ features).topk(min(k, len(positions)))
+        return list(zip(positions[indices].tolist(), cosines.tolist(), strict=True))

@@ -83,7 +83,7 @@ def _apply_closed_form(plan: UpdatePlan) -> Bundle:
     stopwatch, intake = Stopwatch(), plan.intake
     earlier = plan.before.exemplars if plan.before else intake.train[:0]
     samples, trained = earlier + intake.train + intake.extra, intake.trained
-    keeps = plan.spec.keep == "features"
+    keeps = plan.spec.keep != "none"
     if keeps:
         samples, trained = sort_features(samples, trained, intake.classes)
     held_out = (plan.before.held_out if plan.before else intake.held_out[:0]) + intake.held_out

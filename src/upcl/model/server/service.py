@@ -10,7 +10,10 @@ import numpy as np
 from torch import Tensor
 
 from upcl.data.io.images import data_url
+from upcl.model.bundle import Bundle
+from upcl.model.closed_form import photo_rows
 from upcl.model.learner import Learner
+from upcl.model.pictures import picture_url
 from upcl.model.predictor import ImagePrediction
 
 from .limits import MAX_CONCURRENT, MAX_PIXELS
@@ -56,6 +59,7 @@ class Service:
 
     def __init__(self, learner: Learner) -> None:
         self.learner, self.predictor = learner, learner.predictor
+        self._pictures = _find_pictures(learner.require_bundle())
         self._slots = threading.BoundedSemaphore(MAX_CONCURRENT)
 
     def describe(self) -> ModelResponse:
@@ -102,12 +106,23 @@ class Service:
         )
 
     def _nearest(self, features: Tensor) -> list[ExemplarResponse]:
-        state, stored = self.predictor.state, not self.predictor.spec.features
+        state, among = self.predictor.state, list(self._pictures) or None
         return [
             ExemplarResponse(
                 name=str(state.classes[int(state.exemplars.labels[index])]),
                 nearness=round(cosine, 4),
-                image=data_url(np.asarray(state.exemplars.inputs[index])) if stored else None,
+                image=self._image(index),
             )
-            for index, cosine in self.predictor.nearest_exemplars(features, NUM_NEAREST)
+            for index, cosine in self.predictor.nearest_exemplars(features, NUM_NEAREST, among)
         ]
+
+    def _image(self, index: int) -> str | None:
+        if self.predictor.spec.features:
+            return self._pictures.get(index)
+        return data_url(np.asarray(self.predictor.state.exemplars.inputs[index]))
+
+
+def _find_pictures(bundle: Bundle) -> dict[int, str]:
+    """Pictures as URLs, by position of the photo's features among the exemplars."""
+    rows = photo_rows(bundle.state.trained, bundle.state.classes) if bundle.pictures else {}
+    return {row: picture_url(bundle.pictures[digest]) for (_, digest), row in rows.items() if digest in bundle.pictures}
