@@ -11,7 +11,7 @@ from upcl.data import Dataset, load_dataset
 from upcl.methods import MethodClass
 from upcl.methods.registry import build_method
 from upcl.research.config import Request, resolve
-from upcl.research.run import make_protocol, make_setting
+from upcl.research.setting import make_protocol, make_setting
 from upcl.training.engine import fit
 
 SYNTHETIC = "synthetic:classes=6,train=8,test=4"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from upcl.core.errors import UpclError, UserError
+from upcl.core.errors import RelayedError, UpclError, UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,6 +67,8 @@ def report_errors(*, interrupted: str = "Interrupted.") -> Callable[[Callable[..
         def wrapped(*args: Any, **kwargs: Any) -> None:
             try:
                 command(*args, **kwargs)
+            except RelayedError:  # the first process says it
+                sys.exit(1)
             except UpclError as error:
                 click.echo(f"error: {error}", err=True)
                 sys.exit(2 if isinstance(error, UserError) else 1)

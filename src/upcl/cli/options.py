@@ -115,6 +115,13 @@ RUN_OPTIONS = (
         **_default("balanced"),
         help="Long-tailed data: exp:0.01, step:0.1, exp:0.01:ordered.",
     ),
+    click.option(
+        "--shards",
+        type=int,
+        metavar="N",
+        **_default("1"),
+        help="Parts of every batch; 2, 4, ... processes may share them with equal results.",
+    ),
     SETTINGS,
     click.option(
         "--config", type=click.Path(path_type=Path), help="YAML file with the same keys; options override it."

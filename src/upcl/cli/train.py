@@ -83,9 +83,13 @@ def train(
     from upcl.research.trackers import combine_callbacks, tracking
     from upcl.training.evaluate import READINGS
     from upcl.training.profiler import Profiler
+    from upcl.training.world import is_first_process
 
     request = build_request(method, settings, config, given)
     out = out or default_folder(request)
+    if not is_first_process():  # the first one shows and writes everything
+        run(request, resume=resume, device=device, data_root=data_root, compiled=compiled)
+        return
     profiler = Profiler(out) if profile else None
     with run_progress(stderr_console(), request.method_name) as bar, tracking(track, out) as tracked:
         record = run(

@@ -59,6 +59,24 @@ class TrainingError(UpclError):
     """
 
 
+class LostProcessError(TrainingError):
+    """Another process of the run has ended, or does not answer.
+
+    Example:
+        >>> issubclass(LostProcessError, TrainingError)
+        True
+    """
+
+
+class RelayedError(UpclError):
+    """The first process has failed and says why; the others end with it.
+
+    Example:
+        >>> str(RelayedError("runs/a is in use by another process"))
+        'runs/a is in use by another process'
+    """
+
+
 def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> UserError:
     """Create the error for an unknown name, with a suggestion.
 

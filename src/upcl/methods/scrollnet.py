@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch.nn.functional as F
@@ -83,7 +84,7 @@ class ScrollNet(Method[LinearHead]):
     def losses(self, batch: Batch) -> Losses:
         losses = {}
         for width in range(1, self.num_subnets + 1):
-            scores = self.net.classify(self.backbone.at_width(batch.inputs, width))
+            scores = self.net.classify(self.net.execute(partial(self.backbone.at_width, width=width), batch.inputs))
             losses[f"ce_{width}"] = self.classification(scores, batch.labels)
         if self.teacher and self.over == "lwf":
             old = self.teacher(batch.inputs)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from functools import partial
+from typing import Generic, Literal, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +18,20 @@ HeadT = TypeVar("HeadT", bound=Head)
 Precision = Literal["float32", "bfloat16"]
 
 
+class Sharding(Protocol):
+    """Executes a backbone on the shards of a batch, as `upcl.training.sharding.Sharding` does.
+
+    Example:
+        >>> class Halves:
+        ...     def __call__(self, backbone, compute, images):
+        ...         return torch.cat([compute(half) for half in images.chunk(2)])
+        >>> Execution(sharding=Halves()).precision
+        'float32'
+    """
+
+    def __call__(self, backbone: nn.Module, compute: Callable[[Tensor], Tensor], images: Tensor) -> Tensor: ...
+
+
 @dataclass(frozen=True)
 class Execution:
     """How a backbone is executed. Heads and losses stay in float32 and uncompiled: they grow, and are cheap.
@@ -24,6 +39,7 @@ class Execution:
     Args:
         precision: "float32", or "bfloat16" by autocast.
         compiled: compile the backbone with `torch.compile`.
+        sharding: divides batches into shards, perhaps among processes; None executes a batch as a whole.
 
     Example:
         >>> Execution(precision="bfloat16").compiled
@@ -32,6 +48,7 @@ class Execution:
 
     precision: Precision = "float32"
     compiled: bool = False
+    sharding: Sharding | None = None
 
 
 class Network(nn.Module, Generic[HeadT]):
@@ -83,15 +100,21 @@ class Network(nn.Module, Generic[HeadT]):
             images: normalised images (B x channels x H x W), or features that were computed before (B x dim), which
                 are returned as they are: a frozen backbone need not look at an image twice.
         """
-        if images.ndim == 2:
-            return images.float()
+        return images.float() if images.ndim == 2 else self.execute(self.backbone, images)
+
+    def execute(self, compute: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """Apply the backbone, or a part of it, in the network's precision and shards.
+
+        Args:
+            compute: maps images to features with the backbone's parameters.
+            images: normalised images (B x channels x H x W).
+        """
         images = images.contiguous(memory_format=torch.channels_last)
-        if self.execution.precision == "float32":
-            features: Tensor = self.backbone(images)
-            return features
-        with torch.autocast(images.device.type, torch.bfloat16):
-            features = self.backbone(images)
-        return features.float()
+        if self.execution.precision == "bfloat16":
+            compute = partial(_in_bfloat16, compute)
+        if self.execution.sharding is None:
+            return compute(images)
+        return self.execution.sharding(self.backbone, compute, images)
 
     def classify(self, features: Tensor) -> Tensor:
         """Compute scores from features.
@@ -139,6 +162,11 @@ class Network(nn.Module, Generic[HeadT]):
         """
         for num_new in growth:
             self.grow(num_new)
+
+
+def _in_bfloat16(compute: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+    with torch.autocast(images.device.type, torch.bfloat16):
+        return compute(images).float()
 
 
 def frozen_copy(net: Network[HeadT]) -> Network[HeadT]:

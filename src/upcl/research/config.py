@@ -53,6 +53,7 @@ class Request:
         precision: what the backbone computes in: float32, bfloat16 or auto (the faster one on this machine); by default
             auto for the recipes in `FAST_RECIPES`, else float32.
         longtail: long-tailed stream, such as "exp:0.01" or "step:0.1:ordered".
+        shards: parts of every batch that pass through the backbone by themselves; as many processes may share them.
         options: fields of the method, and `recipe.X`, `first.X`, `later.X` for fields of the recipes.
 
     Raises:
@@ -85,6 +86,7 @@ class Request:
         None, "what the backbone computes in: float32, bfloat16, or auto for the faster of them on this machine"
     )
     longtail: str | None = option(None, "long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered")
+    shards: Natural = option(1, "parts of every batch, a power of two; as many processes may share them")
     options: dict[str, Any] = field(
         default_factory=dict, metadata={"meaning": "fields of the method, and recipe.X, first.X, later.X", "source": ""}
     )
@@ -157,6 +159,7 @@ class RunConfig:
         transform: normalisation and augmentation, as `Transform.to_json` describes them.
         precision: what the backbone computes in.
         longtail: long-tailed stream; None for a balanced one.
+        shards: parts of every batch that pass through the backbone by themselves.
 
     Example:
         >>> request = Request(method="upcl", data="digits")
@@ -184,10 +187,13 @@ class RunConfig:
     transform: dict[str, Any]
     precision: Precision
     longtail: str | None
+    shards: int = 1
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON value that `config.json` holds."""
+        """The JSON value that `config.json` holds; a single shard is left out, as it was before there were several."""
         value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        if self.shards == 1:
+            del value["shards"]
         return value
 
     def digest(self) -> str:
@@ -231,6 +237,8 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass, device: tor
         raise unknown_choice("protocol", request.protocol, PROTOCOLS)
     choices = PROTOCOLS[request.protocol]
     backbone = _backbone(request, dataset)
+    if request.shards.bit_count() != 1:
+        raise UserError(f"--shards must be a power of two (1, 2, 4, ...), not {request.shards}")
     select = request.select or choices.select
     memory = dataset.memory if request.memory is None else request.memory
     tasks = dataset.tasks if request.tasks is None else request.tasks
@@ -258,6 +266,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass, device: tor
         transform=dataset.transform.to_json(),
         precision=_precision(request, dataset, device),
         longtail=request.longtail,
+        shards=request.shards,
     )
 
 

@@ -18,7 +18,7 @@ from upcl.training.engine import fit
 
 from .config import RunConfig
 from .grid import GridRun, cached_dataset
-from .run import make_protocol, make_setting
+from .setting import make_protocol, make_setting
 
 PROBED_BATCHES = 2
 PROBES = 3  # the fastest counts: the first warms up, others may be disturbed

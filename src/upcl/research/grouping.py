@@ -25,6 +25,7 @@ CONDITIONS = (  # fields of a config that must agree before two runs are compare
     "transform",
     "precision",
     "longtail",
+    "shards",
 )
 
 

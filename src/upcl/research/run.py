@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,9 +20,7 @@ from upcl.core.metrics import imbalance_ratio
 from upcl.core.seeding import preserve_rng_state
 from upcl.core.types import Task
 from upcl.data import Dataset
-from upcl.methods import Setting
 from upcl.methods.registry import MethodClass, build_method
-from upcl.nets import Execution
 from upcl.training.engine import EpochResult, EpochSelector
 from upcl.training.environment import (
     compile_error,
@@ -29,20 +28,22 @@ from upcl.training.environment import (
     environment,
     peak_memory_mb,
     reset_peak_memory,
-    select_device,
 )
 from upcl.training.evaluate import READINGS, evaluate, head_accuracy
 from upcl.training.features import frozen_features
 from upcl.training.precision import stored_precision
-from upcl.training.pretrained import find_pretrained, load_backbone
+from upcl.training.pretrained import load_backbone
 from upcl.training.profiler import Profiler
 from upcl.training.run_folder import RunFolder
+from upcl.training.sharding import SharedPhotos
+from upcl.training.shared_folder import SharedRunFolder
 from upcl.training.task_trainer import TaskTrainer
+from upcl.training.world import World, open_world
 
 from .config import Request, RunConfig, resolve
-from .protocol import Protocol
 from .record import Record, finished_record
 from .results import ReadingFigures, TaskResult, make_record
+from .setting import make_protocol, make_setting
 from .sketch import sketch, write_sketch
 
 SAVE_SECONDS = 30.0
@@ -109,20 +110,31 @@ def run(
         >>> run(Request(method="finetune", data="synthetic:classes=4,train=8,test=4", tasks=2, epochs=1)).task_sizes
         [2, 2]
     """
-    method_class, dataset = request.method_class, request.load_dataset(data_root)
-    chosen = select_device(device)
-    if resume and out and request.precision in (None, "auto"):  # another processor may choose otherwise
-        request = dataclasses.replace(request, precision=stored_precision(Path(out)) or request.precision)
-    config = resolve(request, dataset, method_class, chosen)
-    if config.frozen_backbone:
-        dataset = frozen_features(dataset, config.frozen_backbone, chosen)
-    with _run_path(out) as path, preserve_rng_state(), deterministic(chosen):
-        prepared = Run(config, dataset, method_class, chosen, on_progress, compiled=compiled, profiler=profiler)
-        with RunFolder(path, config, resume=resume, save_seconds=save_seconds) as folder:
-            record = prepared.record(folder)
-            if profiler:
-                profiler.close()
-            return record
+    with open_world(request.shards, device) as (world, chosen):
+        method_class, dataset = request.method_class, request.load_dataset(data_root)
+        config = _resolve(request, dataset, Path(out) if resume and out else None, world, chosen)
+        if config.frozen_backbone:
+            dataset = frozen_features(dataset, config.frozen_backbone, chosen)
+        if world.size > 1 and (photos := dataset.transform.photos):
+            shared = dataclasses.replace(dataset.transform, photos=SharedPhotos.over(photos, world))
+            dataset = dataclasses.replace(dataset, transform=shared)
+        with _run_path(out) as path, preserve_rng_state(), deterministic(chosen):
+            place = chosen, on_progress, world
+            prepared = Run(config, dataset, method_class, *place, compiled=compiled, profiler=profiler)
+            with SharedRunFolder(path, config, world, resume=resume, save_seconds=save_seconds) as folder:
+                record = prepared.record(folder)
+                if profiler:
+                    profiler.close()
+                return record
+
+
+def _resolve(request: Request, dataset: Dataset, resumed: Path | None, world: World, device: torch.device) -> RunConfig:
+    """Resolve a request, with the precision that the first process chooses or the resumed run has."""
+    if request.precision in (None, "auto"):  # another processor may choose otherwise
+        stored = world.share(lambda: stored_precision(resumed) if resumed else None)
+        request = dataclasses.replace(request, precision=stored or request.precision)
+    config = resolve(request, dataset, request.method_class, device)
+    return dataclasses.replace(config, precision=world.share(lambda: config.precision))
 
 
 @contextmanager
@@ -134,51 +146,6 @@ def _run_path(out: str | Path | None) -> Iterator[Path]:
             yield Path(path)
 
 
-def make_setting(config: RunConfig, dataset: Dataset, device: torch.device, *, compiled: bool = False) -> Setting:
-    """The setting of a method in a run.
-
-    Args:
-        config: the resolved configuration.
-        dataset: the data set.
-        device: where to train.
-        compiled: compile the backbone.
-
-    Example:
-        >>> request = Request(method="icarl", data="digits")
-        >>> config = resolve(request, data := request.load_dataset(), request.method_class)
-        >>> make_setting(config, data, torch.device("cpu")).num_classes
-        10
-    """
-    frozen = config.frozen_backbone
-    return Setting(
-        backbone=find_pretrained(frozen).architecture if frozen else config.backbone,
-        channels=3 if frozen else dataset.channels,
-        transform=dataset.transform,
-        recipes=config.recipes,
-        budget=config.budget,
-        selection=config.exemplars,
-        image_shape=dataset.image_shape,
-        num_classes=len(dataset.classes),
-        device=device,
-        execution=Execution(config.precision, compiled),
-    )
-
-
-def make_protocol(config: RunConfig, dataset: Dataset) -> Protocol:
-    """The sequence of tasks of a run.
-
-    Args:
-        config: the resolved configuration.
-        dataset: the data set.
-
-    Example:
-        >>> request = Request(data="digits", tasks=2)
-        >>> len(make_protocol(resolve(request, data := request.load_dataset(), request.method_class), data))
-        2
-    """
-    return Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order)
-
-
 class Run:
     """One run, prepared before its folder is touched: a run that cannot work leaves nothing behind.
 
@@ -188,6 +155,7 @@ class Run:
         method: the class of the method.
         device: where to train.
         on_progress: called after every epoch and every task.
+        world: the processes of the run; by default only this one.
         compiled: compile the backbone.
         profiler: traces a few steps.
 
@@ -208,16 +176,17 @@ class Run:
         method: MethodClass,
         device: torch.device,
         on_progress: ProgressCallback | None = None,
+        world: World | None = None,
         *,
         compiled: bool = False,
         profiler: Profiler | None = None,
     ) -> None:
         self.config, self.device, self.on_progress, self.profiler = config, device, on_progress, profiler
-        self.data_notes = dataset.notes
+        self.data_notes, self.world = dataset.notes, world or World()
         self.protocol = make_protocol(config, dataset)
         obstacle = compile_error(device) if compiled else ""
         compiled = compiled and not obstacle
-        self.setting = make_setting(config, dataset, device, compiled=compiled)
+        self.setting = make_setting(config, dataset, device, compiled=compiled, world=self.world)
         self.environment = environment(device, compiled=compiled)
         self.results: list[TaskResult] = []
         self.method = build_method(method, config.options, self.setting, config.seed)
@@ -240,8 +209,8 @@ class Run:
             notes=self.notes,
             frozen=[self.method.net.backbone] if self.config.frozen_backbone else [],
         )
-        if finished := finished_record(folder.path, self.config):
-            return finished
+        if finished := self.world.share(self._finished):
+            return Record.from_json(finished)
         done = folder.last_task(len(self.protocol))
         if done is not None:
             self.trainer.note_environment_change(done)
@@ -253,6 +222,10 @@ class Run:
             record = self._write_record()
         assert record, "a protocol has at least one task"
         return record
+
+    def _finished(self) -> dict[str, Any] | None:
+        record = finished_record(self.folder.path, self.config)
+        return record.to_json() if record else None
 
     def _learn(self, task: Task) -> None:
         reset_peak_memory(self.device)
@@ -276,8 +249,9 @@ class Run:
         rows = [r.to_json() for r in self.results]
         state = {"method": self.method.state(), "results": rows, "environment": self.environment, "notes": self.notes}
         if task.index == len(self.protocol) - 1 and readings["head"]:
-            confusion = readings["head"].confusion
-            write_sketch(self.folder.path, sketch(self.method, test, task.num_old, task.num_seen, confusion))
+            content = sketch(self.method, test, task.num_old, task.num_seen, readings["head"].confusion)
+            if self.world.is_first:
+                write_sketch(self.folder.path, content)
         self.folder.save_task(task.index, state)
         if self.on_progress:
             head, nme, _ = (row.top1 if (row := result.readings[name]) else None for name in READINGS)
@@ -297,16 +271,21 @@ class Run:
         return EpochSelector(lambda: head_accuracy(self.method, samples), include_last=honest)
 
     def _write_record(self) -> Record:
+        weights = weights_sha256(self.method.net.state_dict())
+        if self.world.size > 1:
+            self.world.require_equal("weights", weights)
+            self.world.require_equal("exemplars", weights_sha256(self.method.state()["memory"]))
         record = make_record(
             self.config,
             class_order=self.protocol.order,
             classes=self.protocol.classes,
             results=self.results,
-            weights_sha256=weights_sha256(self.method.net.state_dict()),
+            weights_sha256=weights,
             notes=self.notes,
             environment=self.environment,
         )
-        record.write(self.folder.path)
+        if self.world.is_first:
+            record.write(self.folder.path)
         return record
 
     def _initial_notes(self) -> list[str]:

@@ -20,7 +20,8 @@ from upcl.methods.registry import build_method
 from upcl.nets import make_backbone
 from upcl.research.config import Request, resolve
 from upcl.research.protocol import Protocol
-from upcl.research.run import SAVE_SECONDS, make_setting
+from upcl.research.run import SAVE_SECONDS
+from upcl.research.setting import make_setting
 from upcl.training.checkpoints import save_checkpoint
 from upcl.training.engine import EpochResult, fit
 
