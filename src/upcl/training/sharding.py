@@ -112,20 +112,16 @@ class _Part:
 
     def forward(self, backbone: nn.Module, compute: Compute, images: Tensor) -> list[Tensor]:
         """Features of the own shards. Running statistics become the mean of what they would be after each shard."""
-        own = self.own(self.world.rank)
-        buffers = [b for b in backbone.buffers() if b.is_floating_point()] if backbone.training else []
-        counters = [b for b in backbone.buffers() if not b.is_floating_point()] if buffers else []
-        before = [[b.clone() for b in group] for group in (buffers, counters)]
+        before = [buffer.clone() for buffer in backbone.buffers()] if backbone.training else []
         outputs, after = [], []
-        for rows in own:
-            for group, saved in zip((buffers, counters), before, strict=True):
-                _copy(saved, group)
+        for rows in self.own(self.world.rank):
+            if before:
+                _copy(before, list(backbone.buffers()))
             outputs.append(compute(images[rows]))
-            if buffers:
-                after.append(torch.cat([b.flatten() for b in buffers]))
-        if buffers:
-            mean = self.add(after) / len(self.slices)
-            _copy(_unflatten(mean, buffers), buffers)
+            if statistics := _statistics(backbone):
+                after.append(torch.cat([buffer.flatten() for buffer in statistics]))
+        if after:
+            _copy(_unflatten(self.add(after) / len(self.slices), statistics), statistics)
         return outputs
 
     def join(self, outputs: Sequence[Tensor]) -> Tensor:
@@ -166,6 +162,11 @@ class _ShardedFeatures(torch.autograd.Function):
         flat = [torch.cat([g.flatten() for g in grads if g is not None]) for grads in by_shard]
         found = iter(_unflatten(part.add(flat), [p for p, is_used in zip(params, used, strict=True) if is_used]))
         return None, None, None, None, *(next(found) if is_used else None for is_used in used)
+
+
+def _statistics(backbone: nn.Module) -> list[Tensor]:
+    """What the forward pass in training changes; a module may replace its buffers, so they are listed every time."""
+    return [buffer for buffer in backbone.buffers() if buffer.is_floating_point()] if backbone.training else []
 
 
 def _unflatten(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
