@@ -166,3 +166,13 @@ def test_copies_of_a_photo_are_learned_once() -> None:
     assert len(bundle.state.exemplars) == 6 and len(bundle.state.held_out) == 1
     removed, name = remove_photo(bundle, digest("ant", 1), CPU)
     assert name == "ant" and len(removed.state.exemplars) == 5
+
+
+def test_many_photos_of_each_class_suggest_finetuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(closed_form, "FINETUNE_PAYS", 9)
+    few = grow(None, {"ant": range(8), "bull": range(9)}, None, spec("ncm", automatic=True))
+    assert "--finetune" not in few.history[-1].note
+    many = grow(few, {"ant": range(8, 10)})
+    assert "a new model with --finetune is likely to be better" in many.history[-1].note
+    chosen = grow(None, {"ant": range(10), "bull": range(10)}, None, spec("ridge"))
+    assert chosen.history[-1].note == ""
