@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from tests.runs import Stop
-from upcl.research.executor import ExecutorOptions, finished_share, run_grid
+from upcl.research.backends import ExecutorOptions
+from upcl.research.backends.local import LocalRun
+from upcl.research.executor import finished_share, run_grid
 from upcl.research.grid import Grid, GridRun, make_grid, prepare
 from upcl.research.run import run
 
@@ -55,7 +57,8 @@ def test_interrupted_grid_stops_its_runs_and_continues_to_the_same_weights(tmp_p
     with pytest.raises(Stop):
         run_grid(runs, ExecutorOptions(tmp_path / "interrupted", 2, "cpu"), interrupt)  # type: ignore[arg-type]
     assert [each.status for each in runs] == ["stopped", "stopped"]
-    assert all(each.process and each.process.returncode is not None for each in runs), "no process is left behind"
+    for each in runs:
+        assert isinstance(each.handle, LocalRun) and each.handle.process.returncode is not None, "none is left behind"
     resumed = [each.record for each in execute(grid, tmp_path / "interrupted", jobs=2)]
     assert [record.weights_sha256 for record in resumed if record] == reference
 

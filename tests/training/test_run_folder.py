@@ -10,6 +10,7 @@ import torch
 
 from upcl.core.errors import CheckpointError, UserError
 from upcl.core.identity import json_sha256
+from upcl.core.lease import LostLeaseError
 from upcl.training.run_folder import RunFolder
 
 
@@ -43,7 +44,19 @@ def test_lock_is_released_after_an_error(tmp_path: Path) -> None:
     with run_folder(tmp_path / "run"), pytest.raises(UserError, match="in use"), run_folder(tmp_path / "run"):
         raise AssertionError("two processes share the folder")
     with run_folder(tmp_path / "run"):
-        assert (tmp_path / "run" / ".lock").exists(), "the lock file itself is never removed"
+        assert (tmp_path / "run" / ".lease").exists()
+    assert not (tmp_path / "run" / ".lease").exists(), "the claim is given up"
+
+
+def test_a_process_that_was_taken_over_writes_nothing(tmp_path: Path) -> None:
+    with run_folder(tmp_path / "run") as folder:
+        (tmp_path / "run" / ".lease").unlink()
+        with pytest.raises(LostLeaseError):
+            folder.save_task(0, {})
+        with pytest.raises(LostLeaseError):
+            folder.log({"task": 0})
+        assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
+        assert (tmp_path / "run" / "events.jsonl").read_text() == ""
 
 
 def test_task_checkpoint_supersedes_earlier_ones_only(tmp_path: Path) -> None:

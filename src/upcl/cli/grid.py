@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .console import RERUN, format_number, report_errors, stdout_console
-from .options import GRID_OPTIONS, with_options
+from .options import GRID_OPTIONS, parse_settings, with_options
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from upcl.research.backends import ExecutorOptions
     from upcl.research.estimate import CostEstimate
-    from upcl.research.executor import ExecutorOptions
     from upcl.research.grid import GridRun, Status
 
-URGENCY: tuple[Status, ...] = ("running", "failed", "stopped", "waiting", "done", "done before")
+URGENCY: tuple[Status, ...] = ("running", "failed", "stopped", "queued", "waiting", "done", "done before")
 SURROUNDINGS = 8  # lines of the terminal that the table's frame and title take
 MAX_NAMES = 3  # runs that an error message lists
 
@@ -35,7 +35,7 @@ MAX_NAMES = 3  # runs that an error message lists
 )
 @with_options(GRID_OPTIONS)
 @report_errors(interrupted=RERUN)
-def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path | None, dry_run: bool) -> None:
+def grid(file: Path, out: Path | None, dry_run: bool, **given: Any) -> None:
     """Run every combination that a YAML FILE lists.
 
     Combine methods, data sets, memory sizes, seeds or any other option. Finished runs are skipped and interrupted ones
@@ -54,18 +54,39 @@ def grid(file: Path, out: Path | None, jobs: int, device: str, data_root: Path |
     Examples:
       upcl grid two-methods.yaml --dry-run
       upcl grid two-methods.yaml --jobs 2
+      upcl grid two-methods.yaml --on dask --scheduler tcp://lab1:8786
+      upcl grid two-methods.yaml --on slurm --gpus 1 --slurm time=240
       upcl report runs/two-methods
     """
-    from upcl.research.executor import ExecutorOptions
     from upcl.research.grid import prepare, read_grid
 
     content = read_grid(file)
-    options = ExecutorOptions(out or Path("runs") / file.stem, jobs, device, data_root)
+    options = executor_options(out or Path("runs") / file.stem, content.slurm, **given)
     stdout_console().print(f"{content.title}: {len(content.jobs)} runs. {content.about}".rstrip(), markup=False)
-    runs = prepare(content, options.out, data_root)
+    runs = prepare(content, options.out, options.data_root)
     show_estimates(runs, options) if dry_run else execute(runs, options)
     if report_failures(runs):
         sys.exit(1)
+
+
+def executor_options(out: Path, defaults: Mapping[str, Any], slurm: Sequence[str], **given: Any) -> ExecutorOptions:
+    """Where and how the runs of a grid are executed, from the options of a command.
+
+    Args:
+        out: folder of the runs.
+        defaults: options of Slurm in the grid file.
+        slurm: values of `--slurm`, which override them.
+        given: the other options in `GRID_OPTIONS`, but `--dry-run`.
+
+    Example:
+        >>> executor_options(Path("runs"), {"time": 60}, ["time=90"], on="slurm", jobs=1).slurm
+        {'time': '90'}
+    """
+    from upcl.research.backends import ExecutorOptions
+
+    on_slurm = given["on"] == "slurm"
+    settings = {**(defaults if on_slurm else {}), **parse_settings(slurm, "--slurm")}
+    return ExecutorOptions(out, slurm=settings, **given)
 
 
 def execute(runs: Sequence[GridRun], options: ExecutorOptions) -> None:
@@ -76,7 +97,7 @@ def execute(runs: Sequence[GridRun], options: ExecutorOptions) -> None:
         options: where and how to execute them.
 
     Example:
-        >>> from upcl.research.executor import ExecutorOptions
+        >>> from upcl.research.backends import ExecutorOptions
         >>> from upcl.research.grid import prepare, read_grid
         >>> runs = prepare(read_grid(Path("mine.yaml")), Path("runs"), None)  # doctest: +SKIP
         >>> execute(runs, ExecutorOptions(Path("runs"), jobs=2))  # doctest: +SKIP
@@ -95,7 +116,7 @@ def show_estimates(runs: Sequence[GridRun], options: ExecutorOptions) -> None:
         options: where and how they would be executed.
 
     Example:
-        >>> from upcl.research.executor import ExecutorOptions
+        >>> from upcl.research.backends import ExecutorOptions
         >>> from upcl.research.grid import prepare, read_grid
         >>> runs = prepare(read_grid(Path("mine.yaml")), Path("runs"), None)  # doctest: +SKIP
         >>> show_estimates(runs, ExecutorOptions(Path("runs")))  # doctest: +SKIP
@@ -157,7 +178,7 @@ def grid_table(runs: Sequence[GridRun], jobs: int, max_rows: int | None = None) 
     table = Table("run", "status", "progress", "time", "A_last\nhead", "A_last\nnme")
     states = ", ".join(f"{counts[status]} {status}" for status in URGENCY if counts[status])
     table.title = f"{len(runs)} runs: {states}"
-    if left and counts["waiting"] + counts["running"]:
+    if left and counts["waiting"] + counts["queued"] + counts["running"]:
         table.title += f"\nabout {timedelta(seconds=round(left))} left"
     listed = {id(run) for run in sorted(runs, key=lambda run: URGENCY.index(run.status))[:max_rows]}
     for run in runs:

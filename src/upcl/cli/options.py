@@ -138,6 +138,28 @@ GRID_OPTIONS = (
         show_default=True,
         help="Number of parallel runs; they share the cores.",
     ),
+    click.option(
+        "--on",
+        type=click.Choice(["local", "dask", "slurm"]),
+        default="local",
+        show_default=True,
+        help="Where to run: this machine, a dask cluster, or Slurm (extra `cluster`).",
+    ),
+    click.option("--scheduler", metavar="ADDRESS", help="dask scheduler, such as tcp://host:8786."),
+    click.option(
+        "--gpus",
+        type=click.IntRange(0),
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="GPUs of each run on a cluster.",
+    ),
+    click.option(
+        "--slurm",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="time (minutes), cpus, memory (GB), partition, account, qos, ... Repeatable.",
+    ),
     DEVICE,
     DATA_ROOT,
     click.option(
@@ -168,11 +190,12 @@ def with_options(options: Sequence[Decorator]) -> Decorator:
     return add_all
 
 
-def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
-    """Split the values of `--set`.
+def parse_settings(pairs: Sequence[str], option: str = "--set") -> dict[str, str]:
+    """Split the values of `--set`, or of another option.
 
     Args:
         pairs: `KEY=VALUE` texts.
+        option: name of the option, for messages.
 
     Raises:
         UserError: if there is no equals sign.
@@ -185,7 +208,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise UserError(f"--set {pair}: expected key=value")
+            raise UserError(f"{option} {pair}: expected key=value")
         settings[key.strip()] = value.strip()
     return settings
 

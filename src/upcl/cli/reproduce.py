@@ -6,20 +6,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from upcl.core.errors import unknown_choice
 
 from .console import RERUN, report_errors, stdout_console
-from .grid import execute, report_failures, show_estimates
+from .grid import execute, executor_options, report_failures, show_estimates
 from .options import FORMAT, GRID_OPTIONS, with_options
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from upcl.research.executor import ExecutorOptions
+    from upcl.research.backends import ExecutorOptions
     from upcl.research.paper.experiments import Experiment
     from upcl.research.paper.published import Finding
     from upcl.research.paper.reproduce import Reproduction
@@ -59,10 +59,8 @@ def reproduce(
     data: str,
     out: Path,
     kind: str,
-    jobs: int,
-    device: str,
-    data_root: Path | None,
     dry_run: bool,
+    **given: Any,
 ) -> None:
     """Run the paper's experiments; compare with its numbers.
 
@@ -78,7 +76,6 @@ def reproduce(
     """
     from rich.padding import Padding
 
-    from upcl.research.executor import ExecutorOptions
     from upcl.research.paper import experiments
     from upcl.research.paper.reproduce import runs_folder
 
@@ -92,7 +89,7 @@ def reproduce(
         raise unknown_choice("experiment", name, (*experiments.names(), "all"))
     wanted = experiments.names_with(scale, data) if name == "all" else [name]
     chosen = [experiments.load(each, scale, data) for each in wanted]
-    options = ExecutorOptions(runs_folder(out), jobs, device, data_root)
+    options = executor_options(runs_folder(out), {}, **given)
     failed = [each.name for each in chosen if _reproduce(each, out, options, kind, dry_run=dry_run)]
     if failed:
         sys.exit(1)

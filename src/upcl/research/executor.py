@@ -1,45 +1,22 @@
-"""Runs of a grid in local processes that share the cores."""
+"""The loop of a grid: starts runs where there is room, and follows them to their records."""
 
 from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from .backends import Backend, ExecutorOptions, make_backend
 from .config import RunConfig
 from .grid import GridRun
 from .record import finished_record
-from .worker import WorkerJob, start_worker
 
 POLL_SECONDS = 0.5
 STOP_SECONDS = 20.0
 TAIL_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class ExecutorOptions:
-    """Where and how the runs of a grid are executed.
-
-    Args:
-        out: folder of the runs.
-        jobs: number of runs at a time.
-        device: where to train.
-        data_root: folder that holds data sets.
-
-    Example:
-        >>> ExecutorOptions(Path("runs"), jobs=2).device
-        'auto'
-    """
-
-    out: Path
-    jobs: int = 1
-    device: str = "auto"
-    data_root: Path | None = None
+STARTED = ("queued", "running")
 
 
 def run_grid(runs: Sequence[GridRun], options: ExecutorOptions, on_change: Callable[[Sequence[GridRun]], None]) -> None:
@@ -55,47 +32,43 @@ def run_grid(runs: Sequence[GridRun], options: ExecutorOptions, on_change: Calla
         >>> runs = prepare(read_grid(Path("mine.yaml")), Path("runs"), None)  # doctest: +SKIP
         >>> run_grid(runs, ExecutorOptions(Path("runs"), jobs=2), print)  # doctest: +SKIP
     """
-    try:
-        while any(run.status in ("waiting", "running") for run in runs):
-            running = [run for run in runs if run.status == "running"]
-            for run in [run for run in runs if run.status == "waiting"][: options.jobs - len(running)]:
-                _start(run, options)
-            for run in running:
-                _poll(run)
+    with make_backend(options) as backend:
+        try:
+            while any(run.status in ("waiting", *STARTED) for run in runs):
+                _start(runs, backend)
+                for run in runs:
+                    if run.status in STARTED:
+                        _poll(run)
+                on_change(runs)
+                time.sleep(POLL_SECONDS)
+        finally:
+            _stop([run for run in runs if run.status in STARTED])
             on_change(runs)
-            time.sleep(POLL_SECONDS)
-    finally:
-        _stop([run for run in runs if run.status == "running"])
-        on_change(runs)
 
 
-def _start(run: GridRun, options: ExecutorOptions) -> None:
-    """Start a run in a process of its own, with its share of the cores and a log file."""
-    assert run.config
-    log = _log_path(run.folder)
-    log.parent.mkdir(parents=True, exist_ok=True)
-    threads = max(1, (os.cpu_count() or 1) // options.jobs)
-    run.process = start_worker(WorkerJob(run.job.request, run.folder, options.device, options.data_root), log, threads)
-    run.status, run.started, run.resumed_at = "running", time.monotonic(), finished_share(run.folder, run.config)
-
-
-def _log_path(folder: Path) -> Path:
-    return folder.parent / "logs" / f"{folder.name}.log"
+def _start(runs: Sequence[GridRun], backend: Backend) -> None:
+    """Start as many runs as there is room for."""
+    waiting = [run for run in runs if run.status == "waiting"]
+    if backend.slots is not None:
+        waiting = waiting[: max(0, backend.slots - sum(run.status in STARTED for run in runs))]
+    if waiting:
+        for run, handle in zip(waiting, backend.start(waiting), strict=True):
+            assert run.config
+            run.handle, run.status, run.resumed_at = handle, "queued", finished_share(run.folder, run.config)
 
 
 def _poll(run: GridRun) -> None:
-    assert run.process and run.config
-    run.seconds = time.monotonic() - run.started
+    assert run.handle and run.config
+    state = run.handle.state()
+    run.status = "queued" if state == "waiting" else "running"
+    if run.status == "running" and not run.started:
+        run.started = time.monotonic()
+    run.seconds = time.monotonic() - run.started if run.started else 0.0
     run.share = finished_share(run.folder, run.config)
-    if run.process.poll() is None:
-        return
-    run.process.communicate()  # closes the pipe
-    run.record = finished_record(run.folder, run.config)
-    run.status, run.share = ("done", 1.0) if run.record else ("failed", run.share)
-    if not run.record:
-        log = _log_path(run.folder)
-        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        run.error = f"exit code {run.process.returncode}: {lines[-1] if lines else 'no output'} ({log})"
+    if state == "ended":
+        run.record = finished_record(run.folder, run.config)
+        run.status, run.share = ("done", 1.0) if run.record else ("failed", run.share)
+        run.error = "" if run.record else run.handle.error()
 
 
 def finished_share(folder: Path, config: RunConfig) -> float:
@@ -124,16 +97,12 @@ def finished_share(folder: Path, config: RunConfig) -> float:
 
 
 def _stop(runs: Sequence[GridRun]) -> None:
-    """Interrupt the processes, and kill those that do not end in time; a run can be stopped without loss."""
+    """Ask all runs to end and wait for them; a run can be stopped without loss."""
     for run in runs:
-        assert run.process
-        run.process.send_signal(signal.SIGINT)
+        assert run.handle
+        run.handle.stop()
     deadline = time.monotonic() + STOP_SECONDS
     for run in runs:
-        assert run.process
-        try:
-            run.process.wait(max(0.1, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            run.process.kill()
-        run.process.communicate()
+        assert run.handle
+        run.handle.join(max(0.1, deadline - time.monotonic()))
         run.status = "stopped"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from upcl.core.errors import UpclError, UserError, unknown_choice
 from upcl.core.options import fields_of
@@ -21,8 +20,11 @@ from .config import Request, RunConfig, resolve
 from .parsing import read_yaml
 from .record import Record, finished_record
 
-KEYS = ("title", "about", "same", "vary")
-Status = Literal["waiting", "running", "done", "done before", "failed", "stopped"]
+if TYPE_CHECKING:
+    from .backends import RunHandle
+
+KEYS = ("title", "about", "same", "vary", "slurm")
+Status = Literal["waiting", "queued", "running", "done", "done before", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Grid:
         title: what the grid is called.
         about: what to expect.
         jobs: the runs.
+        slurm: options for Slurm, as `--slurm` takes them.
 
     Example:
         >>> grid = make_grid({"title": "two seeds", "vary": {"seed": [0, 1]}}, "example")
@@ -60,6 +63,7 @@ class Grid:
     title: str
     about: str
     jobs: tuple[Job, ...]
+    slurm: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_grid(path: Path) -> Grid:
@@ -83,7 +87,7 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
 
     Args:
         content: `same` holds the fields of a request that all runs share, `vary` a list of values for each other field;
-            `title` and `about` describe the grid.
+            `title` and `about` describe the grid, and `slurm` holds options for `--on slurm`.
         where: what to call it in error messages.
 
     Raises:
@@ -99,10 +103,10 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
         if key not in KEYS:
             raise unknown_choice(f"key of {where}", key, KEYS)
     same, vary = content.get("same") or {}, content.get("vary") or {}
-    for part, name in ((same, "same"), (vary, "vary")):
+    for part, name in ((same, "same"), (vary, "vary"), (content.get("slurm") or {}, "slurm")):
         if not isinstance(part, Mapping):
             raise UserError(f"{where}: '{name}' must hold keys and values")
-        for key in part:
+        for key in part if name != "slurm" else ():
             if key not in fields_of(Request):
                 raise unknown_choice(f"key of '{name}' in {where}", key, fields_of(Request))
     if wrong := [key for key, values in vary.items() if not isinstance(values, list) or not values]:
@@ -115,7 +119,8 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
         jobs.append(Job(name, Request.from_mapping({**same, **chosen, "options": options})))
     if len({job.name for job in jobs}) < len(jobs):
         raise UserError(f"{where}: two runs are identical; look for a repeated value in a list")
-    return Grid(str(content.get("title") or Path(where).stem), str(content.get("about") or ""), tuple(jobs))
+    title, about = str(content.get("title") or Path(where).stem), str(content.get("about") or "")
+    return Grid(title, about, tuple(jobs), content.get("slurm") or {})
 
 
 def _slug(key: str, value: Any) -> str:
@@ -139,7 +144,7 @@ class GridRun:
         seconds: time since it was started.
         error: why it failed.
         record: its record, once it has finished.
-        process: the process that executes it.
+        handle: what the back end that executes it returned.
         started: when it was started, on the monotonic clock.
         resumed_at: the share that was done when it was started.
 
@@ -157,7 +162,7 @@ class GridRun:
     seconds: float = 0.0
     error: str = ""
     record: Record | None = None
-    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    handle: RunHandle | None = field(default=None, repr=False)
     started: float = 0.0
     resumed_at: float = 0.0
 
@@ -242,7 +247,7 @@ def seconds_left(runs: Sequence[GridRun], jobs: int) -> float | None:
     known = [run for run in runs if run.seconds and run.share > run.resumed_at]
     spent = sum(run.seconds for run in known)
     work = sum((run.share - run.resumed_at) * _work(run) for run in known)
-    left = sum((1 - run.share) * _work(run) for run in runs if run.status in ("waiting", "running"))
+    left = sum((1 - run.share) * _work(run) for run in runs if run.status in ("waiting", "queued", "running"))
     return spent / work * left / jobs if work else None
 
 

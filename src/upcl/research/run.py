@@ -285,6 +285,7 @@ class Run:
             environment=self.environment,
         )
         if self.world.is_first:
+            self.folder.check()
             record.write(self.folder.path)
         return record
 

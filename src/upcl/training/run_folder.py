@@ -7,7 +7,7 @@ events.jsonl                   one line per epoch with the mean of each loss ter
 sketch.npz                     after the last task: data for figures of the model
 checkpoints/task-T.pt          the state after task T
 checkpoints/task-T-stage-S.pt  a stage of the open task: its last saved epoch, or its end
-.lock                          held while a process works in the folder
+.lease                         held while a process works in the folder
 =============================  ======================================================================================
 """
 
@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from upcl.core.errors import CheckpointError, UserError
-from upcl.core.files import PARTIAL, exclusive_lock, write_atomic, write_json
+from upcl.core.files import PARTIAL, write_atomic, write_json
 from upcl.core.identity import differences
+from upcl.core.lease import NAME as LEASE
+from upcl.core.lease import Lease, hold_lease
 
 from .checkpoints import load_checkpoint, save_checkpoint
 
@@ -80,12 +82,13 @@ class RunFolder:
         self.save_seconds = save_seconds
         self._saved_at = time.monotonic()
         self._stack = ExitStack()
+        self._lease: Lease | None = None
 
     def __enter__(self) -> RunFolder:
         self._holds_run()
         self.path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            stack.enter_context(exclusive_lock(self.path / ".lock", busy=f"{self.path} is in use by another process"))
+            self._lease = stack.enter_context(hold_lease(self.path, busy=f"{self.path} is in use by another process"))
             self._claim()
             self._stack = stack.pop_all()
         return self
@@ -98,7 +101,7 @@ class RunFolder:
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
         content = [p.name for p in self.path.iterdir()] if self.path.exists() else []
-        if all(name == ".lock" or name.endswith(PARTIAL) for name in content):
+        if all(name == ".lock" or name.startswith(LEASE) or name.endswith(PARTIAL) for name in content):
             return False
         if "config.json" not in content:
             raise UserError(f"{self.path} is not empty and does not hold a run: choose another --out")
@@ -182,7 +185,17 @@ class RunFolder:
         """Whether it is time to save an epoch."""
         return time.monotonic() - self._saved_at >= self.save_seconds
 
+    def check(self) -> None:
+        """Make sure that no other process has taken over; called before anything is written.
+
+        Raises:
+            LostLeaseError: if one has.
+        """
+        if self._lease:
+            self._lease.check()
+
     def _save(self, path: Path, state: Mapping[str, Any]) -> None:
+        self.check()
         save_checkpoint(path, {"config_digest": self.config.digest(), "file": path.name, **state})
         self._saved_at = time.monotonic()
 
@@ -217,5 +230,6 @@ class RunFolder:
         Args:
             event: JSON-serialisable values with `task`, `stage` and `epoch`.
         """
+        self.check()
         with open(self.path / "events.jsonl", "a") as file:
             file.write(json.dumps(event) + "\n")
