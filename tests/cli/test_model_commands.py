@@ -88,7 +88,7 @@ def test_learn_notes_images_known_under_another_name(own_copy: Path, photos: Pat
     shutil.copytree(photos / "extra" / "kind 1", tmp_path / "wrong" / "robin" / "unseen")
     done = learn(tmp_path / "wrong", own_copy)
     assert done.exit_code == 0, done.output
-    assert "note: 20 images of robin were left out because the model knows them as kind 1" in done.stderr
+    assert "note: 20 images of robin left out: known as kind 1" in done.stderr
 
 
 def test_learn_claims_no_accuracy_for_one_photo_per_class(photos: Path, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from upcl.core.errors import UserError
 from upcl.model.bundle import Bundle
 from upcl.model.editing import merge_classes, move_photo, remove_photo, rename_class
 from upcl.model.file import load, save
+from upcl.model.forgetting import forget_class
+from upcl.model.spec import make_method, restore_state
 
 LOT = {"ant": range(8), "bull": range(8), "cat": range(8)}
 TESTED = {"ant": range(100, 103), "bull": range(100, 103), "cat": range(100, 103)}
@@ -91,3 +93,12 @@ def test_trained_models_refuse_what_only_closed_form_can_do() -> None:
     trained = grow(None, {"ant": range(4), "bull": range(4)}, None, spec("ncm", features=False))
     with pytest.raises(UserError, match="closed form"):
         merge_classes(trained, "ant", "bull", CPU)
+
+
+def test_the_name_of_a_merged_class_is_forgotten_with_the_class_that_it_became(bundle: Bundle) -> None:
+    merged = merge_classes(bundle, "bull", "cat", CPU)
+    assert "bull" in str(merged.history)
+    method = make_method(merged.spec, len(merged.state.classes), CPU)
+    restore_state(method, merged.state)
+    forgotten = forget_class(merged, "cat", method)
+    assert not any(name in str(forgotten.history) for name in ("bull", "cat")) and "ant" in str(forgotten.history)

@@ -73,14 +73,14 @@ def test_digests_of_all_learned_images_accumulate(state: ModelState) -> None:
 def test_images_known_under_another_name_are_left_out_with_a_note(state: ModelState) -> None:
     intake = sort_images(NewImages(images(1, 2, 50), ["dog"] * 3, images(3), ["dog"]), state)
     (note,) = intake.notes
-    assert note.startswith("3 images of dog were left out because the model knows them as cat")
+    assert note.startswith("3 images of dog left out: known as cat")
     assert intake.train.inputs[:, 0, 0, 0].tolist() == [50] and not len(intake.held_out)
 
 
 def test_nothing_new_is_an_error_that_names_conflicts(state: ModelState) -> None:
     with pytest.raises(NothingNewError, match=r"already has every one of these images$"):
         sort_images(NewImages(images(1, 3), ["cat"] * 2, images(60), ["cat"]), state)
-    with pytest.raises(NothingNewError, match="2 images of dog were left out"):
+    with pytest.raises(NothingNewError, match="2 images of dog left out"):
         sort_images(NewImages(images(1, 2), ["dog"] * 2, images(), []), state)
 
 
@@ -92,3 +92,14 @@ def test_held_out_images_of_classes_without_training_images_are_left_out() -> No
 def test_a_removed_class_that_returns_gets_a_new_label() -> None:
     before = ModelState({}, (2,), ("cat", None), samples([], []), samples([], []))
     assert sort_images(NewImages(images(70), ["dog"], images(), []), before).classes == ("cat", None, "dog")
+
+
+def test_photos_in_the_folders_of_several_classes_are_left_out() -> None:
+    features = torch.eye(4).half()
+    digests = (["a", "b", "b", "c"], ["d", "d"])
+    images = NewImages(features, ["cat", "cat", "dog", "dog"], features[:2], ["cat", "dog"], digests)
+    intake = sort_images(images, None)
+    assert intake.trained == {"cat": ("a",), "dog": ("c",)} and intake.tested == {"cat": (), "dog": ()}
+    assert intake.notes == ("2 photos left out: in the folders of several classes",)
+    same = NewImages(features[:2], ["cat", "cat"], features[:0], [], (["a", "a"], []))
+    assert sort_images(same, None).trained == {"cat": ("a",)}, "copies within a class are one photo"

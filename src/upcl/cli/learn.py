@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,10 +112,14 @@ def learn(
         max_forgetting=max_forgetting,
     )
     learner = Learner(model, device=device)
+    others = [] if learner.bundle else [path.name for path in model.parent.glob("*.upcl")]
+    similar = difflib.get_close_matches(model.name, others, n=1)
     with epoch_progress(stderr_console(), f"learning {folder}") as on_epoch:
         learner.learn(folder, options, on_epoch)
     bundle, console = learner.require_bundle(), stdout_console()
     console.print(accuracy_table(bundle))
+    if similar:
+        click.echo(f"note: this is a new model; if you meant {similar[0]}, remove {model} and learn again", err=True)
     for note in learner.notes:
         click.echo(f"note: {note}", err=True)
     for line in update_summary(bundle):

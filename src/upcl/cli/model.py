@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import format_percent, report_errors, stdout_console
-from .learn import READINGS, accuracy_table
+from .learn import READINGS, accuracy_table, update_summary
 from .options import MODEL_FILE
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from upcl.model.bundle import Bundle, ModelSpec, ModelState
+    from upcl.model.learner import Learner
 
 
 @click.command()
@@ -102,6 +103,7 @@ def forget(model: Path, name: str | None, photo: Path | None) -> None:
     if photo is not None:
         before = learner.forget_photo(photo)
         click.echo(f"Removed the photo from {model}, where it was known as '{before}', and all earlier steps.")
+        _echo_accuracy(learner)
         return
     exact = is_closed_form(learner.require_bundle().spec)
     learner.forget(str(name))
@@ -116,6 +118,7 @@ def forget(model: Path, name: str | None, photo: Path | None) -> None:
             "The weights of the network still reflect its images; that cannot be undone. To remove all traces, learn a "
             "new model from the photos of the other classes."
         )
+    _echo_accuracy(learner)
 
 
 @click.command()
@@ -154,6 +157,7 @@ def merge(model: Path, name: str, into: str) -> None:
 
     learner = Learner(model).merge(name, into)
     click.echo(f"'{name}' is part of '{into}' now: {len(learner.classes)} classes")
+    _echo_accuracy(learner)
 
 
 @click.command()
@@ -172,8 +176,18 @@ def correct(model: Path, photo: Path, name: str) -> None:
     """
     from upcl.model.learner import Learner
 
-    before = Learner(model).correct(photo, name)
+    learner = Learner(model)
+    before = learner.correct(photo, name)
     click.echo(f"the photo belongs to '{name}' now, no longer to '{before}'")
+    _echo_accuracy(learner)
+
+
+def _echo_accuracy(learner: Learner) -> None:
+    """Print what an edit did to the accuracy, and by which method the classifier is computed now."""
+    from upcl.methods import METHODS
+
+    *_, accuracy = update_summary(bundle := learner.require_bundle())
+    click.echo(f"classifier: {METHODS[bundle.spec.method].title}\n{accuracy}")
 
 
 def history_table(bundle: Bundle) -> Table:

@@ -36,22 +36,29 @@ def bars(console: Console) -> Iterator[Progress]:
     from rich.progress import (
         BarColumn,
         Progress,
+        Task,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
 
     if active := _active.get():
         yield active
         return
+
+    class TimeLeftColumn(TimeRemainingColumn):
+        def render(self, task: Task) -> Text:
+            """The time left, where it is known: without the word, it could be taken for the time so far."""
+            return Text("") if task.time_remaining is None else super().render(task).append(" left")
+
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         TaskProgressColumn(),
         TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(elapsed_when_finished=False),
+        TimeLeftColumn(),
         TextColumn("{task.fields[detail]}", markup=False),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -89,8 +89,10 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
     predictor = Predictor(method, spec, state)
     predictions = predictor.predict(held_out.inputs)
     correct = {name: scores.argmax(1) == held_out.labels for name, scores in predictions.scores.items()}
+    if is_closed_form(spec):  # the only reading that it uses
+        del correct["nme"]
     accuracy = {name: _percent(hits) for name, hits in correct.items()}
-    head_only = is_closed_form(spec) or bool(predictor.scoring.without_mean.all())
+    head_only = bool(predictor.scoring.without_mean.all())
     reading = "head" if head_only else max(accuracy, key=lambda name: accuracy[name] or 0.0)
     by_class = {
         name: _percent(correct[reading][held_out.labels == label])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Set
 from typing import Any
 
 from upcl.methods import Method
@@ -56,7 +57,9 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
         state = dataclasses.replace(state, weights=copy_weights(method))
     result = evaluate_held_out(method, spec, state)
     entry = HistoryEntry(when=utc_now(), accuracy=result.accuracy, by_class=result.by_class, note="a class was removed")
-    history = tuple(_without_name(entry, name) for entry in bundle.history)
+    named = {other for entry in bundle.history for other in (*entry.added, *entry.extra, *entry.by_class)}
+    gone = {name, *named}.difference(state.class_names)  # also those that were merged into others
+    history = tuple(_without_names(entry, gone) for entry in bundle.history)
     states = {len(history): result.apply(state)}
     return dataclasses.replace(bundle, spec=spec, history=(*history, entry), states=states)
 
@@ -72,11 +75,11 @@ def _without_class(state: ModelState, label: int, name: str) -> ModelState:
     )
 
 
-def _without_name(entry: HistoryEntry, name: str) -> HistoryEntry:
+def _without_names(entry: HistoryEntry, gone: Set[str]) -> HistoryEntry:
     return dataclasses.replace(
         entry,
-        added=tuple(REMOVED if other == name else other for other in entry.added),
-        extra={key: value for key, value in entry.extra.items() if key != name},
-        by_class={key: value for key, value in entry.by_class.items() if key != name},
-        note="" if name in entry.note else entry.note,
+        added=tuple(REMOVED if name in gone else name for name in entry.added),
+        extra={name: num for name, num in entry.extra.items() if name not in gone},
+        by_class={name: value for name, value in entry.by_class.items() if name not in gone},
+        note="" if any(name in entry.note for name in gone) else entry.note,
     )

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 from upcl.core.types import Samples
+from upcl.data.io.listing import counted
 
 from .bundle import ModelState
 
@@ -132,9 +133,13 @@ def sort_images(images: NewImages, before: ModelState | None) -> Intake:
         _Digested(images.train, images.train_names, images.digests[0]),
         _Digested(images.held_out, images.held_out_names, images.digests[1]),
     )
+    contradictory: tuple[str, ...] = ()
     if images.train.is_floating_point():  # features: single photos can be taken out again, so each is there once
-        offered = (offered[0].distinct(), offered[1].distinct())
+        contradictory = _contradictory(offered)
+        offered = (offered[0].distinct().without(contradictory), offered[1].distinct().without(contradictory))
     notes = tuple(_label_conflicts(offered, known))
+    if contradictory:
+        notes += (f"{counted(len(contradictory), 'photo')} left out: in the folders of several classes",)
     train = offered[0].without(known)
     classes = (*old, *sorted(set(train.names).difference(old)))
     labels = {name: label for label, name in enumerate(classes) if name is not None}
@@ -211,6 +216,13 @@ def _known_digests(state: ModelState | None) -> dict[str, str]:
     return known
 
 
+def _contradictory(offered: Iterable[_Digested]) -> tuple[str, ...]:
+    """Digests of images that are offered under several names."""
+    pairs = {pair for part in offered for pair in zip(part.digests, part.names, strict=True)}
+    counts = Counter(digest for digest, _ in pairs)
+    return tuple(sorted(digest for digest, num in counts.items() if num > 1))
+
+
 def _label_conflicts(offered: Iterable[_Digested], known: Mapping[str, str]) -> Iterator[str]:
     """One remark per pair of names under which images are offered and known."""
     digests = ((name, digest) for part in offered for name, digest in zip(part.names, part.digests, strict=True))
@@ -218,8 +230,8 @@ def _label_conflicts(offered: Iterable[_Digested], known: Mapping[str, str]) -> 
     for (name, other), num in pairs.items():
         if name != other:
             yield (
-                f"{num} images of {name} were left out because the model knows them as {other}: to correct that, "
-                f"use `upcl rollback`, or `upcl forget --class '{other}'` and learn both classes"
+                f"{counted(num, 'image')} of {name} left out: known as {other}. If that is wrong: `upcl correct MODEL "
+                f"PHOTO --class '{name}'`, or forget both classes and learn them"
             )
 
 

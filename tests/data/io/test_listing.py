@@ -61,9 +61,11 @@ def test_hidden_files_are_ignored_and_others_counted(tmp_path: Path) -> None:
     (tmp_path / "bus" / "notes.heic").write_bytes(b"x")
     listing = list_image_files(tmp_path)
     assert list(found(listing, tmp_path)) == ["bus/0.png"]
-    assert listing.layout_notes == ["1 file skipped: not an image extension, such as notes.heic"]
+    assert listing.layout_notes == ["1 file skipped, such as notes.heic: JPEG, PNG, WebP, BMP, GIF and TIFF are read"]
     (tmp_path / "bus" / "notes.txt").touch()
-    assert list_image_files(tmp_path).layout_notes == ["2 files skipped: not an image extension, such as notes.heic"]
+    assert list_image_files(tmp_path).layout_notes == [
+        "2 files skipped, such as notes.heic: JPEG, PNG, WebP, BMP, GIF and TIFF are read"
+    ]
 
 
 def test_empty_class_folders_are_listed(tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ TRAIN_NAMES = ("train", "training")
 TEST_NAMES = ("test", "testing", "val", "valid", "validation")
 
 
+READ_FORMATS = "JPEG, PNG, WebP, BMP, GIF and TIFF"
+
+
 @dataclass(frozen=True)
 class ImageFile:
     """Image file with its class; `scan_folder` adds what reading it reveals.
@@ -85,7 +88,7 @@ def list_image_files(root: Path) -> FolderListing:
         >>> [file.label for file in listing.files]
         ['crow', 'robin', 'robin']
         >>> listing.layout_notes
-        ['1 file skipped: not an image extension, such as notes.txt']
+        ['1 file skipped, such as notes.txt: JPEG, PNG, WebP, BMP, GIF and TIFF are read']
     """
     if not root.is_dir():
         raise UserError(f"there is no folder {printable_path(root)}")
@@ -103,7 +106,7 @@ def list_image_files(root: Path) -> FolderListing:
         raise _no_images(root)
     if skipped:
         example = printable_path(skipped[0].name)
-        layout_notes.append(f"{counted(len(skipped), 'file')} skipped: not an image extension, such as {example}")
+        layout_notes.append(f"{counted(len(skipped), 'file')} skipped, such as {example}: {READ_FORMATS} are read")
     layout_notes += _check_depth(root, splits["train"], files)
     return FolderListing(files, empty, layout_notes)
 
