@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="GROUP",
     show_default="all",
-    help="Measure only steps, epochs, parts, growth, budget or photos. Repeatable.",
+    help="steps, epochs, parts, growth, budget, processes or photos. Repeatable.",
 )
 @click.option(
     "--repeats",

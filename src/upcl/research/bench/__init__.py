@@ -9,6 +9,7 @@ from upcl.core.timing import Measurement
 from .budget import measure_budget
 from .growth import measure_growth
 from .parts import measure_parts
+from .processes import measure_processes
 from .steps import measure_epochs, measure_steps
 
 GROUPS: dict[str, Callable[[int], Iterator[Measurement]]] = {
@@ -17,5 +18,6 @@ GROUPS: dict[str, Callable[[int], Iterator[Measurement]]] = {
     "parts": measure_parts,
     "growth": measure_growth,
     "budget": measure_budget,
+    "processes": measure_processes,
 }
 __all__ = ["GROUPS"]
