@@ -15,4 +15,4 @@ def test_a_row_per_task() -> None:
     record = quick_run("icarl", epochs=1)
     table = task_table(record)
     assert table.row_count == 3 and list(table.columns[0].cells) == ["1", "2", "3"]
-    assert list(table.columns[3].cells)[0] == "-", "the first task has no old classes"
+    assert next(iter(table.columns[3].cells)) == "-", "the first task has no old classes"

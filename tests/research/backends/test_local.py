@@ -9,7 +9,7 @@ from upcl.research.backends.local import LocalRun, log_tail
 
 
 def start(code: str, log: Path) -> LocalRun:
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     return LocalRun(process, log)
 
 
@@ -19,6 +19,8 @@ def test_the_last_line_of_the_log_explains_a_failure(tmp_path: Path) -> None:
     run = start("exit(3)", log)
     while run.state() == "running":
         time.sleep(0.05)
+    assert run.process.stdout
+    run.process.stdout.close()
     assert run.error() == f"exit code 3: error: no such data ({log})"
     assert log_tail(tmp_path / "missing.log") == "no output"
 
@@ -29,4 +31,5 @@ def test_a_process_that_ignores_the_interrupt_is_killed(tmp_path: Path) -> None:
     assert run.process.stdout and run.process.stdout.readline() == b"ready\n"
     run.stop()
     run.join(0.2)
+    run.process.stdout.close()
     assert run.state() == "ended" and run.process.returncode == -9

@@ -55,7 +55,7 @@ class LocalRun:
         """Whether the process runs or has ended."""
         if self.process.poll() is None:
             return "running"
-        self.process.communicate()  # closes the pipe
+        self._close()
         return "ended"
 
     def error(self) -> str:
@@ -76,7 +76,12 @@ class LocalRun:
             self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
-        self.process.communicate()
+        self._close()
+
+    def _close(self) -> None:
+        self.process.wait()
+        if self.process.stdin:
+            self.process.stdin.close()
 
 
 class LocalBackend:
