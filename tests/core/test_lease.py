@@ -56,6 +56,11 @@ def start_holder(folder: Path, before: str = "") -> Iterator[subprocess.Popen[st
     process.communicate()
 
 
+def stop(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(0.3)  # signals are not delivered at once
+
+
 def pretend_other_host(folder: Path) -> None:
     """Whoever holds the claim is now on another machine, where nobody can see its processes."""
     path = folder / lease.NAME
@@ -97,7 +102,7 @@ def test_a_process_of_another_host_that_died_is_taken_over_when_stale(
 def test_a_stopped_process_is_taken_over_and_notices_when_it_wakes_up(
     tmp_path: Path, holder: subprocess.Popen[str]
 ) -> None:
-    holder.send_signal(signal.SIGSTOP)
+    stop(holder)
     with hold_lease(tmp_path, busy="in use") as held:
         holder.send_signal(signal.SIGCONT)
         output, _ = holder.communicate(timeout=20)
@@ -115,7 +120,7 @@ def test_clocks_need_not_agree(minutes: int, tmp_path: Path) -> None:
         os.utime(tmp_path / lease.NAME, (time.time() + 60 * minutes,) * 2)
         with pytest.raises(UserError, match="in use"), hold_lease(tmp_path, busy="in use"):
             pass
-        process.send_signal(signal.SIGSTOP)
+        stop(process)
         with hold_lease(tmp_path, busy="in use"):
             pass
 

@@ -54,6 +54,7 @@ def fake_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "sbatch": f'cp "${{@: -1}}" {tmp_path}/script.sh; echo "Submitted batch job 77"',
         "sacct": "echo 'JobID|State|NodeList'; echo '77_0|FAILED|node1'; echo '77_1|FAILED|node1'",
         "squeue": "true",
+        "srun": "true",
         "scancel": "true",
         "scontrol": "true",
     }
