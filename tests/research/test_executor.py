@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.runs import Stop
+from upcl.core.lease import hold_lease
+from upcl.research import executor
 from upcl.research.backends import ExecutorOptions
 from upcl.research.backends.local import LocalRun
 from upcl.research.executor import finished_share, run_grid
@@ -77,3 +83,40 @@ def test_finished_share_follows_the_events(tmp_path: Path) -> None:
         assert finished_share(tmp_path, config) == pytest.approx(share)
     (tmp_path / "events.jsonl").write_text('{"task": 1, "ep')
     assert finished_share(tmp_path, config) == 0
+
+
+def test_a_run_of_another_grid_is_waited_for_and_not_trained_twice(tmp_path: Path) -> None:
+    grid = tiny_grid(["finetune"])
+    (mine,) = prepare(grid, tmp_path, None)
+    mine.folder.mkdir(parents=True)
+    seen: list[str] = []
+    with ExitStack() as other:
+        other.enter_context(hold_lease(mine.folder, busy="in use"))
+
+        def watch(runs: Sequence[GridRun]) -> None:
+            seen.append(runs[0].status)
+            if len(seen) == 4:
+                other.close()  # the other grid gives it up
+
+        run_grid([mine], ExecutorOptions(tmp_path, 1, "cpu"), watch)
+    assert seen[:4] == ["waiting"] * 4 and mine.status == "done"
+
+
+def test_two_grids_on_one_folder_train_every_run_once(tmp_path: Path) -> None:
+    grid = tiny_grid(["finetune", "icarl", "upcl"])
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: execute(grid, tmp_path, jobs=2), range(2)))
+    for runs in both:
+        assert all(each.status in ("done", "done before") for each in runs), [each.error for each in runs]
+    for each in both[0]:
+        events = (each.folder / "events.jsonl").read_text().splitlines()
+        assert len(events) == 4, "two tasks of two epochs, each trained once"
+
+
+def test_a_claim_that_nobody_renews_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "STALE_SECONDS", 0.0)
+    (mine,) = prepare(tiny_grid(["finetune"]), tmp_path, None)
+    mine.folder.mkdir(parents=True)
+    values = {"token": "old", "host": "another", "pid": 1, "started": "1", "name": "another"}
+    (mine.folder / ".lease").write_text(f"{7:020d}\n{json.dumps(values)}\n")
+    assert not executor._is_claimed(mine)

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from upcl.core.lease import NAME as LEASE
+from upcl.core.lease import STALE_SECONDS, read_owner
+
 from .backends import Backend, ExecutorOptions, make_backend
 from .config import RunConfig
 from .grid import GridRun
@@ -47,8 +50,8 @@ def run_grid(runs: Sequence[GridRun], options: ExecutorOptions, on_change: Calla
 
 
 def _start(runs: Sequence[GridRun], backend: Backend) -> None:
-    """Start as many runs as there is room for."""
-    waiting = [run for run in runs if run.status == "waiting"]
+    """Start as many runs as there is room for, but none that another grid works on."""
+    waiting = [run for run in runs if run.status == "waiting" and not _is_claimed(run)]
     if backend.slots is not None:
         waiting = waiting[: max(0, backend.slots - sum(run.status in STARTED for run in runs))]
     if waiting:
@@ -67,8 +70,22 @@ def _poll(run: GridRun) -> None:
     run.share = finished_share(run.folder, run.config)
     if state == "ended":
         run.record = finished_record(run.folder, run.config)
-        run.status, run.share = ("done", 1.0) if run.record else ("failed", run.share)
-        run.error = "" if run.record else run.handle.error()
+        if run.record:
+            run.status, run.share = "done", 1.0
+        elif _is_claimed(run):  # another grid was faster
+            run.status = "waiting"
+        else:
+            run.status, run.error = "failed", run.handle.error()
+
+
+def _is_claimed(run: GridRun) -> bool:
+    """Whether another process works on a run: its owner is alive, or was seen counting not long ago."""
+    owner = read_owner(run.folder / LEASE)
+    if owner is None or owner.is_dead():
+        return False
+    if run.claim[:2] != (owner.token, owner.count):
+        run.claim = owner.token, owner.count, time.monotonic()
+    return time.monotonic() - run.claim[2] < STALE_SECONDS
 
 
 def finished_share(folder: Path, config: RunConfig) -> float:

@@ -145,6 +145,7 @@ class GridRun:
         error: why it failed.
         record: its record, once it has finished.
         handle: what the back end that executes it returned.
+        claim: token and count of another process that works on it, and when it was last seen counting.
         started: when it was started, on the monotonic clock.
         resumed_at: the share that was done when it was started.
 
@@ -163,6 +164,7 @@ class GridRun:
     error: str = ""
     record: Record | None = None
     handle: RunHandle | None = field(default=None, repr=False)
+    claim: tuple[str, int, float] = ("", -1, 0.0)
     started: float = 0.0
     resumed_at: float = 0.0
 
