@@ -18,7 +18,7 @@ from upcl.model.file import load
 from upcl.model.intake import NewImages
 from upcl.model.learner import Learner
 from upcl.model.options import LearnOptions
-from upcl.model.update import MAX_HELD_OUT, check_forgetting
+from upcl.model.update import MAX_HELD_OUT, check_forgetting, is_work_folder
 from upcl.nets.pretrained import read_weights
 from upcl.training.engine import EpochResult
 
@@ -130,6 +130,20 @@ def test_an_interrupted_update_resumes_in_the_middle_and_gives_the_same_weights(
     weights = resumed.require_bundle().state.weights
     assert all(torch.equal(weights[name], value) for name, value in uninterrupted.weights.items())
     assert not (tmp_path / "two.upcl.work").exists()
+
+
+def test_a_folder_of_the_user_is_never_removed(photos: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "m.upcl.work"
+    mine.mkdir()
+    (mine / "diary.txt").write_text("mine")
+    (mine / "config.json").write_text("{}")
+    with pytest.raises(UserError, match=r"m\.upcl\.work is in the way"):
+        Learner(tmp_path / "m.upcl").learn(photos / "first", QUICK)
+    assert (mine / "diary.txt").read_text() == "mine"
+    (mine / "diary.txt").unlink()
+    (mine / "config.json").write_text("{")  # ours, damaged
+    Learner(tmp_path / "m.upcl").learn(photos / "first", QUICK)
+    assert not mine.exists() and not is_work_folder(tmp_path)
 
 
 def test_other_options_start_the_interrupted_update_again(

@@ -34,7 +34,7 @@ from .plan import check_options, plan_update
 from .predictor import Predictor
 from .spec import choose_image_shape, feature_spec, make_method, restore_state
 from .store import ModelStore
-from .update import EpochCallback, apply_update
+from .update import EpochCallback, apply_update, is_work_folder
 
 
 class Learner(ModelStore):
@@ -170,7 +170,8 @@ class Learner(ModelStore):
             self.notes += plan.intake.notes
             bundle = with_pictures(apply_update(plan, on_epoch), images.photos)
         self.replace(bundle)
-        shutil.rmtree(plan.work_folder, ignore_errors=True)
+        if is_work_folder(plan.work_folder):
+            shutil.rmtree(plan.work_folder, ignore_errors=True)
         return self
 
     def _note_untrained_classes(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 from upcl.core.errors import UserError
+from upcl.core.files import PARTIAL
+from upcl.core.lease import NAME as LEASE
 from upcl.core.types import Samples, Task
 from upcl.methods import Method
 from upcl.training.engine import EpochResult
@@ -36,6 +38,7 @@ from .spec import copy_weights, make_method, restore_state
 
 MAX_HELD_OUT = 20  # images per class
 SAVE_SECONDS = 15  # between two checkpoints of an update
+WORK_FILES = {"config.json", "events.jsonl", "checkpoints", ".lock"}
 
 EpochCallback = Callable[[EpochResult], None]
 
@@ -229,6 +232,28 @@ def _history_entry(plan: UpdatePlan, method: Method[Any], result: HeldOutResult,
 
 def _discard_other_update(folder: Path, identity: UpdateIdentity) -> None:
     """Remove the work folder of another update, which was given up."""
-    stored = folder / "config.json"
-    if folder.exists() and (not stored.is_file() or json.loads(stored.read_text()) != identity.to_json()):
+    if not folder.exists():
+        return
+    if not is_work_folder(folder):
+        raise UserError(f"{folder} is in the way: it does not hold an update of a model; rename it")
+    try:
+        stored = json.loads((folder / "config.json").read_text())
+    except ValueError:
+        stored = None
+    if stored != identity.to_json():
         shutil.rmtree(folder)
+
+
+def is_work_folder(folder: Path) -> bool:
+    """Whether a folder holds an update of a model and nothing else, so that it may be removed.
+
+    Args:
+        folder: the folder.
+
+    Example:
+        >>> is_work_folder(Path("holiday photos"))
+        False
+    """
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    own = {name for name in names if name in WORK_FILES or name.startswith(LEASE) or PARTIAL in name}
+    return "config.json" in names and own == names
