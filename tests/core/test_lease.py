@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,16 +45,21 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    yield from start_holder(tmp_path)
+    with holding(tmp_path) as process:
+        yield process
 
 
-def start_holder(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
+@contextmanager
+def holding(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A process that holds a claim."""
     command = [sys.executable, "-c", HOLDER.format(before=before), str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout and process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.communicate()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def stop(process: subprocess.Popen[str]) -> None:
@@ -115,7 +121,7 @@ def test_a_stopped_process_is_taken_over_and_notices_when_it_wakes_up(
 @pytest.mark.parametrize("minutes", [-1, 1])
 def test_clocks_need_not_agree(minutes: int, tmp_path: Path) -> None:
     shifted = f"real = time.time; time.time = lambda: real() + {60 * minutes}"
-    for process in start_holder(tmp_path, shifted):
+    with holding(tmp_path, shifted) as process:
         pretend_other_host(tmp_path)
         os.utime(tmp_path / lease.NAME, (time.time() + 60 * minutes,) * 2)
         with pytest.raises(UserError, match="in use"), hold_lease(tmp_path, busy="in use"):
