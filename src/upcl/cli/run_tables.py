@@ -115,6 +115,7 @@ def profile_tables(traces: Sequence[Trace]) -> Iterator[Table]:
         traces: the traced tasks.
 
     Example:
+        >>> from pathlib import Path
         >>> from upcl.training.profiler import Trace
         >>> parts = {"batch": 1.0, "losses": 4.0, "backward": 3.0, "update": 2.0}
         >>> (table,) = profile_tables([Trace(0, 10, Path("profile-task-0.json"), parts, operations={})])
