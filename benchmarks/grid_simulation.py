@@ -56,6 +56,9 @@ class FakeRun:
     def error(self) -> str:
         return ""
 
+    def is_busy(self) -> bool:
+        return False
+
     def stop(self) -> None:
         pass
 

@@ -191,11 +191,13 @@ def test_nothing_is_left_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest
 
 
 def test_processes_are_recognised_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lease._is_alive(os.getpid()) == str(os.getpid())
-    assert lease._is_alive(2**22 + 1) == ""
+    assert lease._is_alive(os.getpid()) and not lease._is_alive(2**22 + 1)
+    assert lease._started(2**22 + 1) == ""
 
     def refuse(*_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refuse)
-    assert lease._is_alive(1) == "1"
+    assert lease._is_alive(1) and lease._started(2**22 + 1) == lease.HIDDEN
+    hidden = Owner(0, "a", lease._this_host(), 2**22 + 1, "7", "here")
+    assert not hidden.is_dead(), "a process of another user whose data are hidden counts as alive"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.training.worlds import ROOT, start
+from tests.training.worlds import ROOT, free_port, start
 from upcl.core.errors import UserError
 from upcl.research.record import Record
 from upcl.training import world as world_module
@@ -178,3 +178,12 @@ def test_one_process_needs_nobody() -> None:
     World().require_equal("weights", "00")
     with pytest.raises(ZeroDivisionError):
         World().share(lambda: 1 // 0)
+
+
+def test_processes_with_different_commands_end_before_anything_is_trained(tmp_path: Path) -> None:
+    port, commands = free_port(), [train(tmp_path / "run", epochs=epochs) for epochs in (15, 16)]
+    processes = [start(2, command, only=rank, port=port)[0] for rank, command in enumerate(commands)]
+    outputs = [process.communicate(timeout=100)[0] for process in processes]
+    assert [process.returncode for process in processes] == [1, 1]
+    assert all("configs differ between process 0 and 1" in output for output in outputs)
+    assert not (tmp_path / "run").exists()

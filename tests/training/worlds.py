@@ -41,9 +41,11 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def start(size: int, command: Sequence[str], **variables: str) -> list[subprocess.Popen[str]]:
-    """Start the processes of one run."""
-    port = free_port()
+def start(
+    size: int, command: Sequence[str], only: int | None = None, port: int | None = None, **variables: str
+) -> list[subprocess.Popen[str]]:
+    """Start the processes of one run, or only one of them."""
+    port = port or free_port()
     return [
         subprocess.Popen(
             [sys.executable, *command],
@@ -52,7 +54,7 @@ def start(size: int, command: Sequence[str], **variables: str) -> list[subproces
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for rank in range(size)
+        for rank in (range(size) if only is None else [only])
     ]
 
 

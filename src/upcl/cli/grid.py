@@ -174,7 +174,7 @@ def grid_table(runs: Sequence[GridRun], jobs: int, max_rows: int | None = None) 
     from upcl.research.grid import seconds_left
 
     counts = Counter(run.status for run in runs)
-    left = seconds_left(runs, jobs)
+    left = seconds_left(runs, max(jobs, counts["running"]))
     table = Table("run", "status", "progress", "time", "A_last\nhead", "A_last\nnme")
     states = ", ".join(f"{counts[status]} {status}" for status in URGENCY if counts[status])
     table.title = f"{len(runs)} runs: {states}"

@@ -32,6 +32,15 @@ class UserError(UpclError):
     """
 
 
+class BusyError(UserError):
+    """Another process works on what was asked for.
+
+    Example:
+        >>> issubclass(BusyError, UserError)
+        True
+    """
+
+
 class CheckpointError(UpclError):
     """A saved state that is damaged, not a checkpoint, or of another run.
 

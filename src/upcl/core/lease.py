@@ -18,13 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import TrainingError, UserError
+from .errors import BusyError, TrainingError
 
 NAME = ".lease"
 HEARTBEAT_SECONDS = 1.0
 STALE_SECONDS = 30.0  # without a heartbeat, after which a lease is taken over
 POLL_SECONDS = 0.2
 DIGITS = 20  # of the count
+HIDDEN = "hidden"  # the start of a process that is alive, but whose data cannot be read
 
 
 class LostLeaseError(TrainingError):
@@ -113,7 +114,7 @@ class Owner:
         """Whether it was a process of this machine that has ended; unknown for other machines."""
         if self.host != _this_host():
             return False
-        return _started(self.pid) != self.started
+        return _started(self.pid) not in (self.started, HIDDEN)
 
 
 def read_owner(path: Path) -> Owner | None:
@@ -144,7 +145,7 @@ def hold_lease(folder: Path, *, busy: str) -> Iterator[Lease]:
         busy: the message if another process holds it; who that is is added.
 
     Raises:
-        UserError: if another process holds it.
+        BusyError: if another process holds it.
 
     Example:
         >>> import tempfile
@@ -197,12 +198,15 @@ def _wait_until_free(path: Path, busy: str) -> None:
         if owner is None or owner.token != first.token:
             return
         if owner.count != first.count:
-            raise UserError(f"{busy} (process {owner.pid} on {owner.name})")
+            raise BusyError(f"{busy} (process {owner.pid} on {owner.name})")
         time.sleep(POLL_SECONDS)
 
 
 def _remove(path: Path, token: str) -> None:
     """Remove a claim, unless it has changed hands: renaming is atomic, and only one process succeeds."""
+    owner = read_owner(path)
+    if owner is None or owner.token != token:
+        return
     moved = path.with_name(f"{NAME}-{uuid.uuid4().hex}")
     try:
         path.rename(moved)
@@ -210,8 +214,8 @@ def _remove(path: Path, token: str) -> None:
         return
     owner = read_owner(moved)
     if owner and owner.token != token:
-        with contextlib.suppress(FileExistsError):
-            os.link(moved, path)  # give it back
+        with contextlib.suppress(OSError):
+            os.link(moved, path)  # it changed hands in between: give it back
     moved.unlink(missing_ok=True)
 
 
@@ -220,19 +224,18 @@ def _started(pid: int) -> str:
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if state == "Z" else fields[18]
-    except FileNotFoundError:
-        return "" if Path("/proc/self/stat").exists() else _is_alive(pid)
+    except (FileNotFoundError, ProcessLookupError):  # no /proc, or one that hides the processes of others
+        return HIDDEN if _is_alive(pid) else ""
 
 
-def _is_alive(pid: int) -> str:
-    """Where there is no /proc: the number of the process, or nothing if it has ended."""
+def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return ""
+        return False
     except PermissionError:
         pass
-    return str(pid)
+    return True
 
 
 def _this_host() -> str:

@@ -72,7 +72,7 @@ def _poll(run: GridRun) -> None:
         run.record = finished_record(run.folder, run.config)
         if run.record:
             run.status, run.share = "done", 1.0
-        elif _is_claimed(run):  # another grid was faster
+        elif run.handle.is_busy():  # another grid was faster
             run.status = "waiting"
         else:
             run.status, run.error = "failed", run.handle.error()

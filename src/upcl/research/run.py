@@ -31,8 +31,8 @@ from upcl.training.environment import (
 )
 from upcl.training.evaluate import READINGS, evaluate, head_accuracy
 from upcl.training.features import frozen_features
-from upcl.training.precision import stored_precision
-from upcl.training.pretrained import load_backbone
+from upcl.training.precision import choose_precision, stored_precision
+from upcl.training.pretrained import find_pretrained, load_backbone
 from upcl.training.profiler import Profiler
 from upcl.training.run_folder import RunFolder
 from upcl.training.sharding import SharedPhotos
@@ -113,8 +113,10 @@ def run(
     with open_world(request.shards, device) as (world, chosen):
         method_class, dataset = request.method_class, request.load_dataset(data_root)
         config = _resolve(request, dataset, Path(out) if resume and out else None, world, chosen)
-        if config.frozen_backbone:
-            dataset = frozen_features(dataset, config.frozen_backbone, chosen)
+        world.require_equal("configs", config.digest())
+        if name := config.frozen_backbone:
+            precision = world.share(lambda: choose_precision(chosen, find_pretrained(name).size))
+            dataset = frozen_features(dataset, name, chosen, precision)
         if world.size > 1 and (photos := dataset.transform.photos):
             shared = dataclasses.replace(dataset.transform, photos=SharedPhotos.over(photos, world))
             dataset = dataclasses.replace(dataset, transform=shared)
@@ -251,11 +253,19 @@ class Run:
         if task.index == len(self.protocol) - 1 and readings["head"]:
             content = sketch(self.method, test, task.num_old, task.num_seen, readings["head"].confusion)
             if self.world.is_first:
+                self.folder.check()
                 write_sketch(self.folder.path, content)
+        self._compare()
         self.folder.save_task(task.index, state)
         if self.on_progress:
             head, nme, _ = (row.top1 if (row := result.readings[name]) else None for name in READINGS)
             self.on_progress(RunProgress(task.index, len(self.protocol), "done", 0, 1, {}, head, nme))
+
+    def _compare(self) -> None:
+        """Make sure that all processes have learned the same, before anything is saved."""
+        if self.world.size > 1:
+            self.world.require_equal("weights", weights_sha256(self.method.net.state_dict()))
+            self.world.require_equal("exemplars", weights_sha256(self.method.state()["memory"]))
 
     def _after_epoch(self, task: Task, stage: str, result: EpochResult) -> None:
         if self.on_progress:
@@ -271,16 +281,12 @@ class Run:
         return EpochSelector(lambda: head_accuracy(self.method, samples), include_last=honest)
 
     def _write_record(self) -> Record:
-        weights = weights_sha256(self.method.net.state_dict())
-        if self.world.size > 1:
-            self.world.require_equal("weights", weights)
-            self.world.require_equal("exemplars", weights_sha256(self.method.state()["memory"]))
         record = make_record(
             self.config,
             class_order=self.protocol.order,
             classes=self.protocol.classes,
             results=self.results,
-            weights_sha256=weights,
+            weights_sha256=weights_sha256(self.method.net.state_dict()),
             notes=self.notes,
             environment=self.environment,
         )

@@ -11,10 +11,13 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from upcl.core.errors import UpclError
+from upcl.core.errors import BusyError, UpclError
+from upcl.training.world import LAUNCHER_VARIABLES
 
 from .config import Request
 from .run import SAVE_SECONDS, run
+
+BUSY = 75  # exit code: try again later
 
 
 @dataclass(frozen=True)
@@ -57,9 +60,10 @@ def start_worker(job: WorkerJob, log: Path | None = None, threads: int | None = 
         >>> start_worker(job, log=Path("run.log"), threads=1).wait()  # doctest: +SKIP
         0
     """
-    env = {**os.environ, "OMP_WAIT_POLICY": "PASSIVE"}
+    env = {name: value for name, value in os.environ.items() if name not in LAUNCHER_VARIABLES}
+    env["OMP_WAIT_POLICY"] = "PASSIVE"
     if threads:
-        env["OMP_NUM_THREADS"] = str(threads)
+        env |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     with open(log or os.devnull, "wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", __name__],
@@ -79,7 +83,8 @@ def run_from_stdin() -> int:
     """Run the job that arrives on standard input.
 
     Returns:
-        The exit code: 0 after a finished run, 1 after an error, 130 after an interrupt.
+        The exit code: 0 after a finished run, 1 after an error, 130 after an interrupt, `BUSY` if another process works
+        on the run.
 
     Example:
         >>> run_from_stdin()  # in a process that `start_worker` started  # doctest: +SKIP
@@ -99,7 +104,7 @@ def run_from_stdin() -> int:
         )
     except UpclError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return BUSY if isinstance(error, BusyError) else 1
     except KeyboardInterrupt:
         return 130
     return 0

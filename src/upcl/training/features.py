@@ -16,7 +16,7 @@ from upcl.core.progress import track
 from upcl.core.types import Samples
 from upcl.data import Dataset, Transform
 from upcl.data.io.paths import cache_root
-from upcl.nets import Execution, LinearHead, Network, frozen_copy
+from upcl.nets import Execution, LinearHead, Network, Precision, frozen_copy
 
 from .precision import choose_precision
 from .pretrained import find_pretrained, load_backbone
@@ -24,7 +24,7 @@ from .pretrained import find_pretrained, load_backbone
 BATCH_SIZE = 64
 
 
-def frozen_features(dataset: Dataset, name: str, device: torch.device) -> Dataset:
+def frozen_features(dataset: Dataset, name: str, device: torch.device, precision: Precision | None = None) -> Dataset:
     """Replace the images of a data set by features of a frozen pretrained backbone.
 
     Images are resized to what the backbone expects. Nothing is augmented: every image is looked at once.
@@ -33,6 +33,7 @@ def frozen_features(dataset: Dataset, name: str, device: torch.device) -> Datase
         dataset: the data set.
         name: a name as `find_pretrained` takes it.
         device: where to compute.
+        precision: what to compute in; by default the faster one on this machine.
 
     Returns:
         The data set with features (N x dim, half precision) instead of images.
@@ -47,7 +48,7 @@ def frozen_features(dataset: Dataset, name: str, device: torch.device) -> Datase
         (1280,)
     """
     pretrained = find_pretrained(name)
-    precision = choose_precision(device, pretrained.size)
+    precision = precision or choose_precision(device, pretrained.size)
     identity = [dataset.fingerprint(), dataset.transform.to_json(), dataclasses.asdict(pretrained), precision]
     path = cache_root() / "features" / f"{json_sha256(identity)[:16]}.safetensors"
     if path.is_file():

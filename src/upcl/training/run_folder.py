@@ -213,6 +213,7 @@ class RunFolder:
         Args:
             position: the first task, stage and epoch to be trained again.
         """
+        self.check()
         path = self.path / "events.jsonl"
         kept = []
         for line in path.read_text(errors="replace").splitlines():

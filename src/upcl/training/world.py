@@ -25,6 +25,9 @@ from upcl.core.errors import LostProcessError, RelayedError, TrainingError, User
 from .environment import select_device
 
 T = TypeVar("T")
+TORCHRUN = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
+SLURM = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
+LAUNCHER_VARIABLES = {*TORCHRUN, *SLURM}  # which a process that is no part of the run must not inherit
 TIMEOUT = 600  # seconds without an answer after which a process counts as lost; `UPCL_TIMEOUT` overrides it
 
 
@@ -124,8 +127,8 @@ class World:
         others = [rank for rank, other in enumerate(digests) if not torch.equal(other, digests[0])]
         if others:
             raise TrainingError(
-                f"{what} differ between process 0 and {', '.join(map(str, others))}: use hosts with the same "
-                "processors, devices and versions of the packages"
+                f"{what} differ between process 0 and {', '.join(map(str, others))}: use the same command and data on "
+                "hosts with the same processors, devices and versions of the packages"
             )
 
     def _broadcast(self, message: object) -> None:
@@ -171,13 +174,10 @@ def is_first_process() -> bool:
 
 def _launched() -> tuple[int, int, int]:
     """Rank, number of processes, and rank on this host, as torchrun or srun state them."""
-    for rank, size, local in (("RANK", "WORLD_SIZE", "LOCAL_RANK"), _SLURM):
+    for rank, size, local in (TORCHRUN, SLURM):
         if rank in os.environ and size in os.environ:
             return int(os.environ[rank]), int(os.environ[size]), int(os.environ.get(local, 0))
     return 0, 1, 0
-
-
-_SLURM = ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID")
 
 
 @contextmanager
@@ -247,8 +247,10 @@ def _find_meeting_point() -> None:
         return
     nodes = os.environ.get("SLURM_STEP_NODELIST", "localhost")
     first = re.sub(r"\[([^\],-]+)[^\]]*\].*", r"\1", nodes).partition(",")[0]  # gpu[03-05,9],x -> gpu03
+    numbers = [os.environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_STEP_ID")]
+    place = sum(int(number) * by for number, by in zip(numbers, (1, 101), strict=True) if number.isdigit())
     os.environ["MASTER_ADDR"] = first
-    os.environ.setdefault("MASTER_PORT", str(20_000 + int(os.environ.get("SLURM_JOB_ID", 0)) % 20_000))
+    os.environ.setdefault("MASTER_PORT", str(20_000 + place % 20_000))
 
 
 def _next_power(size: int) -> int:

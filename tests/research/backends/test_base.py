@@ -19,6 +19,7 @@ OUT = Path("runs")
         (ExecutorOptions(OUT, on="slrum"), "unknown back end 'slrum': did you mean slurm?"),
         (ExecutorOptions(OUT, scheduler="tcp://lab:8786"), "add --on dask"),
         (ExecutorOptions(OUT, on="dask", slurm={"time": 3}), "add --on slurm"),
+        (ExecutorOptions(OUT, on="dask", gpus=1), "--gpus needs workers with GPUs"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: ExecutorOptions, message: str) -> None:

@@ -50,7 +50,8 @@ class ExecutorOptions:
         Args:
             run: the run.
         """
-        return WorkerJob(run.job.request, run.folder.resolve(), self.device, self.data_root)
+        data_root = self.data_root.resolve() if self.data_root else None
+        return WorkerJob(run.job.request, run.folder.resolve(), self.device, data_root)
 
     def log(self, run: GridRun) -> Path:
         """The file for the output of a run; its folder exists.
@@ -70,6 +71,7 @@ class RunHandle(Protocol):
         >>> class Ended:
         ...     def state(self): return "ended"
         ...     def error(self): return "exit code 1"
+        ...     def is_busy(self): return False
         ...     def stop(self): pass
         ...     def join(self, seconds): pass
         >>> handle: RunHandle = Ended()
@@ -83,6 +85,10 @@ class RunHandle(Protocol):
 
     def error(self) -> str:
         """Why it ended, if it ended without a record."""
+        ...
+
+    def is_busy(self) -> bool:
+        """Whether it ended because another process works on the run."""
         ...
 
     def stop(self) -> None:
@@ -140,6 +146,10 @@ def make_backend(options: ExecutorOptions) -> AbstractContextManager[Backend]:
         raise unknown_choice("back end", options.on, BACKENDS)
     if options.on != "dask" and options.scheduler:
         raise UserError("--scheduler is the address of a dask scheduler: add --on dask")
+    if options.on == "dask" and options.gpus and not options.scheduler:
+        raise UserError(
+            "--gpus needs workers with GPUs: start them, and name their --scheduler"
+        )
     if options.on != "slurm" and options.slurm:
         raise UserError("--slurm has options for Slurm: add --on slurm")
     try:

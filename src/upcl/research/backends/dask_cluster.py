@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
-from distributed import Client, Event, Future, LocalCluster, get_client, wait
+from distributed import Client, Event, Future, LocalCluster, get_client, get_worker, wait
 
 from upcl.core.errors import UserError
 from upcl.research.grid import GridRun
@@ -25,11 +25,7 @@ from upcl.research.grid import GridRun
 from .base import ExecutorOptions, RunHandle, State
 from .remote import RemoteJob, RemoteResult, folder_marker, remote_job
 
-CONFIG = {
-    "distributed.scheduler.allowed-failures": 20,  # deaths of workers under one run, after which it is given up
-    "distributed.scheduler.worker-saturation": 1.0,  # a run waits at the scheduler, not at a worker that has one
-}
-"""Of a cluster that is started here."""
+CONFIG = {"distributed.scheduler.allowed-failures": 20}  # deaths of workers under one run, after which it is given up
 
 CONNECT_SECONDS = 20
 
@@ -45,8 +41,16 @@ def execute(job: RemoteJob, stop_event: str) -> RemoteResult:
         >>> execute(job, "stop")  # doctest: +SKIP
         RemoteResult(exit_code=0, output='no output', files={})
     """
+    worker, key = get_worker(), get_worker().get_current_task()
     event = Event(stop_event, client=get_client())
-    return job.execute(event.is_set)
+    worker.log_event(stop_event, str(key))
+
+    def is_unwanted() -> bool:
+        """Whether the caller has stopped the grid, or is gone: the scheduler then forgets its runs."""
+        task = worker.state.tasks.get(key)
+        return event.is_set() or task is None or task.state in ("cancelled", "released", "forgotten")
+
+    return job.execute(is_unwanted)
 
 
 @dataclass
@@ -70,7 +74,7 @@ class DaskRun:
     def state(self) -> State:
         """Whether it waits for a worker, runs, or has ended; what it sent back is then stored."""
         if not self.future.done():
-            return "running" if self.future.key in self.backend.processing() else "waiting"
+            return "running" if self.future.key in self.backend.started() else "waiting"
         if self.future.status == "finished":
             self.future.result().store(self.folder)
         return "ended"
@@ -84,6 +88,10 @@ class DaskRun:
             return f"{type(self.future.exception()).__name__}: {self.future.exception()}"
         return f"dask reports: {self.future.status}"
 
+    def is_busy(self) -> bool:
+        """Whether another process works on the run."""
+        return self.future.status == "finished" and self.future.result().is_busy
+
     def stop(self) -> None:
         """Ask all runs of the grid to end."""
         self.backend.stop()
@@ -94,9 +102,10 @@ class DaskRun:
         Args:
             seconds: how long to wait.
         """
-        if self.future.key in self.backend.processing():
+        if self.future.key in self.backend.started():
             with suppress(TimeoutError):
                 wait([self.future], timeout=seconds)
+        self.state()  # stores what it sent back
         self.future.cancel()
 
 
@@ -119,7 +128,7 @@ class DaskBackend:
     def __init__(self, client: Client, options: ExecutorOptions, marker: Path, threads: int | None) -> None:
         self.client, self.options, self.marker, self.threads = client, options, marker, threads
         self.event = f"upcl-stop-{uuid.uuid4().hex}"
-        self._processing: set[Any] = set()
+        self._started: set[Any] = set()
         self._asked = -math.inf
 
     def start(self, runs: Sequence[GridRun]) -> list[RunHandle]:
@@ -139,12 +148,12 @@ class DaskBackend:
             handles.append(DaskRun(future, self, run.folder))
         return handles
 
-    def processing(self) -> set[Any]:
-        """Keys of the runs that workers have, asked for once per second."""
+    def started(self) -> set[Any]:
+        """Keys of the runs that a worker has begun, asked for once per second."""
         if time.monotonic() - self._asked >= 1:
             self._asked = time.monotonic()
-            self._processing = {key for keys in self.client.processing().values() for key in keys}
-        return self._processing
+            self._started = {key for _, key in self.client.get_events(self.event)}
+        return self._started
 
     def stop(self) -> None:
         """Ask all runs of the grid to end."""
@@ -173,7 +182,11 @@ def open_dask(options: ExecutorOptions) -> Iterator[DaskBackend]:
             except (OSError, ValueError) as error:
                 raise UserError(f"no dask scheduler answers at {options.scheduler}: {error}") from None
             with client:
-                yield DaskBackend(client, options, marker, None)
+                backend = DaskBackend(client, options, marker, None)
+                try:
+                    yield backend
+                finally:
+                    backend.stop()
             return
         cluster = LocalCluster(
             n_workers=options.jobs,
@@ -181,7 +194,6 @@ def open_dask(options: ExecutorOptions) -> Iterator[DaskBackend]:
             processes=True,
             host="127.0.0.1",
             dashboard_address=None,
-            resources={"GPU": options.gpus} if options.gpus else None,
         )
         with cluster, Client(cluster) as client:
             yield DaskBackend(client, options, marker, max(1, (os.cpu_count() or 1) // options.jobs))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upcl.research.grid import GridRun
-from upcl.research.worker import start_worker
+from upcl.research.worker import BUSY, start_worker
 
 from .base import ExecutorOptions, RunHandle, State
 
@@ -61,6 +61,10 @@ class LocalRun:
     def error(self) -> str:
         """The exit code and the last line of the output."""
         return f"exit code {self.process.returncode}: {log_tail(self.log)} ({self.log})"
+
+    def is_busy(self) -> bool:
+        """Whether another process works on the run."""
+        return self.process.returncode == BUSY
 
     def stop(self) -> None:
         """Interrupt the process."""

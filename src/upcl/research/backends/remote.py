@@ -14,7 +14,7 @@ from pathlib import Path
 
 from upcl.core.files import write_atomic
 from upcl.research.grid import GridRun
-from upcl.research.worker import WorkerJob, start_worker
+from upcl.research.worker import BUSY, WorkerJob, start_worker
 
 from .base import ExecutorOptions
 from .local import LocalRun, log_tail
@@ -41,6 +41,11 @@ class RemoteResult:
     exit_code: int
     output: str
     files: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether another process works on the run."""
+        return self.exit_code == BUSY
 
     def store(self, folder: Path) -> None:
         """Write the files that were sent back.
@@ -90,7 +95,7 @@ class RemoteJob:
             return dataclasses.replace(result, files=files if result.exit_code == 0 else {})
 
     def _execute(self, job: WorkerJob, log: Path, stopped: Callable[[], bool]) -> RemoteResult:
-        threads = self.threads or (None if "OMP_NUM_THREADS" in os.environ else os.cpu_count())
+        threads = self.threads or (None if "OMP_NUM_THREADS" in os.environ else _num_cores())
         run = LocalRun(start_worker(job, log, threads), log)
         while run.state() == "running":
             if stopped():
@@ -98,6 +103,11 @@ class RemoteJob:
                 run.join(STOP_SECONDS)
             time.sleep(POLL_SECONDS)
         return RemoteResult(run.process.returncode, log_tail(log))
+
+
+def _num_cores() -> int:
+    """The cores that this process may use, which may be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

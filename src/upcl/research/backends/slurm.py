@@ -32,6 +32,7 @@ OPTIONS = {
 """Options by name: minutes, cores, gigabytes, four of Slurm's own, jobs at a time, and commands before the run."""
 
 EXECUTOR = "executor"  # "slurm", or "local" for processes of this machine, to try it out
+MAX_REQUEUES = 1000  # of a job that reaches its time limit
 SIGNAL_SECONDS = 60  # before a job is ended, in which it is queued again
 WAITING = ("PENDING", "UNKNOWN", "READY", "REQUEUED", "CONFIGURING")
 
@@ -92,6 +93,11 @@ class SlurmRun:
             f"job {self.job.job_id} {self.job.state}: {str(result).strip().splitlines()[-1]} ({self.job.paths.stderr})"
         )
 
+    def is_busy(self) -> bool:
+        """Whether another process works on the run."""
+        result = self._result()
+        return isinstance(result, RemoteResult) and result.is_busy
+
     def stop(self) -> None:
         """Cancel the job."""
         self.job.cancel(check=False)
@@ -135,9 +141,12 @@ class SlurmBackend:
             runs: the runs.
         """
         jobs = []
-        with self.executor.batch():
-            for run in runs:
-                jobs.append(self.executor.submit(SlurmJob(remote_job(run, self.options, self.marker))))  # noqa: PERF401
+        try:
+            with self.executor.batch():
+                for run in runs:
+                    jobs.append(self.executor.submit(SlurmJob(remote_job(run, self.options, self.marker))))  # noqa: PERF401
+        except FailedJobError as error:
+            raise UserError(f"sbatch refused the jobs: {str(error).strip().splitlines()[-1]}") from None
         return [SlurmRun(job, run.folder) for job, run in zip(jobs, runs, strict=True)]
 
 
@@ -189,7 +198,9 @@ def open_slurm(options: ExecutorOptions) -> Iterator[SlurmBackend]:
     cluster = str(options.slurm.get(EXECUTOR, "slurm"))
     with folder_marker(options) as marker:
         try:
-            executor = submitit.AutoExecutor(folder=options.out.resolve() / "slurm" / "%j", cluster=cluster)
+            executor = submitit.AutoExecutor(
+                folder=options.out.resolve() / "slurm" / "%j", cluster=cluster, slurm_max_num_timeout=MAX_REQUEUES
+            )
         except (RuntimeError, ValueError) as error:
             raise UserError(
                 f"jobs cannot be submitted here: {error}; use a login node of Slurm, or try --slurm executor=local"
