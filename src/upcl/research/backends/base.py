@@ -147,9 +147,7 @@ def make_backend(options: ExecutorOptions) -> AbstractContextManager[Backend]:
     if options.on != "dask" and options.scheduler:
         raise UserError("--scheduler is the address of a dask scheduler: add --on dask")
     if options.on == "dask" and options.gpus and not options.scheduler:
-        raise UserError(
-            "--gpus needs workers with GPUs: start them, and name their --scheduler"
-        )
+        raise UserError("--gpus needs workers with GPUs: start them, and name their --scheduler")
     if options.on != "slurm" and options.slurm:
         raise UserError("--slurm has options for Slurm: add --on slurm")
     try:
