@@ -44,4 +44,4 @@ def test_every_execution_gives_the_same_loss(execution: Execution, tolerance: fl
 
 
 def test_default_execution_is_float32_and_not_compiled() -> None:
-    assert dataclasses.asdict(Execution()) == {"precision": "float32", "compiled": False}
+    assert dataclasses.asdict(Execution()) == {"precision": "float32", "compiled": False, "sharding": None}
