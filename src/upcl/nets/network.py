@@ -109,7 +109,8 @@ class Network(nn.Module, Generic[HeadT]):
             compute: maps images to features with the backbone's parameters.
             images: normalised images (B x channels x H x W).
         """
-        images = images.contiguous(memory_format=torch.channels_last)
+        if images.ndim == 4:
+            images = images.contiguous(memory_format=torch.channels_last)
         if self.execution.precision == "bfloat16":
             compute = partial(_in_bfloat16, compute)
         if self.execution.sharding is None:
