@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.data.files import make_faulty_folder, make_folder, noise, save, smooth_image
+from tests.data.files import make_faulty_folder, make_folder, noise, photo_folder, save, smooth_image
 from upcl import Request, UserError, run
 from upcl.cli import main
 from upcl.research.verify import verify_resume
@@ -45,11 +45,7 @@ def test_too_many_tasks_are_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def photos(tmp_path: Path) -> str:
     """Images that are cropped from their files in every batch."""
-    for name, seed in (("cats", 0), ("dogs", 50)):
-        (tmp_path / "own" / name).mkdir(parents=True)
-        for k in range(6):
-            smooth_image(90, 80, seed + k).save(tmp_path / "own" / name / f"{k}.jpg")
-    return f"folder:{tmp_path / 'own'},size=72,test=34"
+    return photo_folder(tmp_path / "own", per_class=6)
 
 
 def test_photos_in_files_train_alike_and_resume(tmp_path: Path, photos: str) -> None:

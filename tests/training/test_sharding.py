@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.data.files import make_photos, smooth_image
+from tests.data.files import make_photos, photo_folder
 from tests.training.worlds import SHARDS, request, results
 from upcl.core.identity import differences
 from upcl.methods import METHODS
@@ -18,19 +18,9 @@ from upcl.training.sharding import Sharding, SharedPhotos, add_pairwise, divide_
 from upcl.training.world import World
 
 
-@pytest.fixture
-def photos(tmp_path: Path) -> str:
-    """Images that are cropped from their files in every batch."""
-    for name, seed in (("cats", 0), ("dogs", 50)):
-        (tmp_path / "own" / name).mkdir(parents=True)
-        for k in range(7):
-            smooth_image(90, 80, seed + k).save(tmp_path / "own" / name / f"{k}.jpg")
-    return f"folder:{tmp_path / 'own'},size=72,test=34"
-
-
 @pytest.mark.timeout(1200)
-def test_the_number_of_processes_changes_nothing(tmp_path: Path, photos: str) -> None:
-    found = {}
+def test_the_number_of_processes_changes_nothing(tmp_path: Path) -> None:
+    found, photos = {}, photo_folder(tmp_path / "own", per_class=7)
     for size in (1, 2, 4):
         (tmp_path / str(size)).mkdir()
         found[size] = results(size, tmp_path / str(size), [photos])

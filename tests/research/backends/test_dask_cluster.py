@@ -14,6 +14,7 @@ from tests.research.backends.grids import assert_records, execute, tiny_grid
 from tests.runs import Stop
 from upcl.core.errors import UserError
 from upcl.research.backends import ExecutorOptions, dask_cluster, make_backend
+from upcl.research.executor import run_grid
 from upcl.research.grid import GridRun, prepare
 
 psutil = pytest.importorskip("psutil")
@@ -75,14 +76,8 @@ def test_failures_and_interrupts(tmp_path: Path) -> None:
     options = ExecutorOptions(tmp_path / "b", 1, "cpu", on="dask")
     runs = prepare(tiny_grid(["finetune"], [0, 1], epochs=100_000), options.out, None)
     with pytest.raises(Stop):
-        dask_run_grid(runs, options, interrupt)
+        run_grid(runs, options, interrupt)
     assert [run.status for run in runs] == ["stopped", "stopped"] and busy_workers() == []
-
-
-def dask_run_grid(runs: list[GridRun], options: ExecutorOptions, on_change: object) -> None:
-    from upcl.research.executor import run_grid
-
-    run_grid(runs, options, on_change)  # type: ignore[arg-type]
 
 
 def test_a_scheduler_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
