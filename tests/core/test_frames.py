@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
+from upcl.core import frames
 from upcl.core.errors import UserError
 from upcl.core.frames import (
     energy,
@@ -164,3 +165,47 @@ def test_nonnegative_rows_beyond_the_coordinates_overlap_little() -> None:
     assert torch.allclose(frame.norm(dim=1), torch.ones(100))
     assert largest_cosine(frame[:32]) == pytest.approx(0, abs=1e-6)
     assert largest_cosine(frame) < 0.6
+
+
+# many rows
+
+
+def test_repulsion_of_many_rows_takes_fewer_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_REPELLED", 1600)
+    exact, pairs = frames._repulsion, []
+
+    def counted(fixed: torch.Tensor, rows: torch.Tensor, beta: float) -> tuple[float, torch.Tensor]:
+        pairs.append(len(rows) * (len(fixed) + len(rows)))
+        return exact(fixed, rows, beta)
+
+    monkeypatch.setattr(frames, "_repulsion", counted)
+    for num_new, steps in ((40, 200), (80, 50), (160, 20)):
+        pairs.clear()
+        rows = frames.repel(torch.empty(0, 8), num_new)
+        assert pairs == [num_new**2] * steps
+        assert largest_cosine(rows) < largest_cosine(extend_gaussian(torch.empty(0, 8), num_new))
+
+
+def test_many_rows_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    fixed, rows = (extend_gaussian(torch.empty(0, 8, dtype=torch.float64), num) for num in (5, 30))
+    whole = *frames._repulsion(fixed, rows, 10.0), torch.tensor(largest_cosine(rows))
+    monkeypatch.setattr(frames, "PART", 7)
+    parts = *frames._repulsion(fixed, rows, 10.0), torch.tensor(largest_cosine(rows))
+    for found, expected in zip(parts, whole, strict=True):
+        assert torch.allclose(torch.as_tensor(found), torch.as_tensor(expected), rtol=1e-12)
+
+
+def test_rows_that_are_not_negative_are_drawn_less_often_if_there_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(frames, "MANY_ROWS", 10)
+    draw, draws = torch.rand, []
+
+    def counted(num: int, dim: int) -> torch.Tensor:
+        draws.append(num)
+        return draw(num, dim)
+
+    monkeypatch.setattr(torch, "rand", counted)
+    rows = extend_nonnegative(torch.empty(0, 8), 90)
+    assert draws == [500] * 7 + [50_000 // i**2 for i in range(11, 71)] + [10] * 19
+    assert bool((rows >= 0).all()) and torch.allclose(rows.norm(dim=1), torch.ones(90))

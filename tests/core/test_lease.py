@@ -185,8 +185,9 @@ def test_nothing_is_left_if_the_disk_is_full(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space"), hold_lease(tmp_path, busy="in use"):
+    with pytest.raises(OSError, match="No space") as caught, hold_lease(tmp_path, busy="in use"):
         pass
+    assert caught.value.filename == str(tmp_path / lease.NAME)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from upcl.core.errors import UserError
 from upcl.core.memory import (
@@ -105,7 +108,7 @@ def test_budgets_are_parsed_in_all_three_units() -> None:
     assert Budget.parse("20/class").quotas([50, 7], 1) == [20, 7]
     assert Budget.parse("50MB").capacity(10, 3072) == 50_000_000 // 3072
     assert Budget.parse("1KiB").capacity(10, 64) == 16
-    for wrong in ("many", "-3", "20/task", "5TB", ""):
+    for wrong in ("many", "-3", "20/task", "5TB", "", "9" * 5000):
         with pytest.raises(UserError, match="use a number of images"):
             Budget.parse(wrong)
 
@@ -277,3 +280,29 @@ def test_random_exemplars_depend_on_the_seed() -> None:
         memory.update(make_task(0, 0, {0: numbers(0, 40)}), extract)
         kept.append(stored(memory, 1))
     assert kept[0] == kept[1] != kept[2]
+
+
+class ElementCounter(TorchDispatchMode):
+    """Counts the elements of all tensors that are computed."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self.total += found.numel() if isinstance(found, Tensor) else 0
+        return found
+
+
+def test_work_of_the_memory_grows_with_the_images_not_with_images_times_classes() -> None:
+    totals = []
+    for num in (100, 400):
+        memory = Memory(Budget(num), "herding", (1, 2, 2))
+        images = Samples(torch.zeros(2 * num, 1, 2, 2, dtype=torch.uint8), torch.arange(num).repeat(2))
+        task = Task(index=0, num_old=0, num_new=num, train=images)
+        with ElementCounter() as counter:
+            memory.update(task, lambda samples: torch.ones(len(samples), 4))
+        assert memory.samples.labels.tolist() == list(range(num))
+        totals.append(counter.total)
+    assert totals[1] < 5 * totals[0]

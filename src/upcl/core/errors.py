@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from .text import printable
+
 _SIMILAR = 0.15  # difference to the best match up to which other matches are suggested too
 
 
@@ -108,4 +110,4 @@ def unknown_choice(kind: str, name: str, choices: Iterable[str]) -> UserError:
     ratios = [difflib.SequenceMatcher(None, name.lower(), other).ratio() for other in close]
     close = [other for other, ratio in zip(close, ratios, strict=True) if ratio > ratios[0] - _SIMILAR]
     hint = f"did you mean {' or '.join(close)}?" if close else f"choose from: {', '.join(names)}"
-    return UserError(f"unknown {kind} '{name}': {hint}")
+    return UserError(f"unknown {kind} '{printable(name)}': {printable(hint)}")

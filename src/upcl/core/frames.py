@@ -13,9 +13,10 @@ from .errors import UserError
 GrowFrame = Callable[[Tensor, int], Tensor]
 """Creates new rows for a frame (k x d), given how many."""
 
-REPULSION_STEPS = 200
+REPULSION_STEPS, FEWEST_STEPS, MAX_REPELLED = 200, 20, 10**6  # with more pairs of rows, steps become fewer
 SHARED = 8  # coordinates of a row that is not negative, after the free ones have run out
-NUM_DRAWS = 500
+NUM_DRAWS, FEWEST_DRAWS, MANY_ROWS = 500, 10, 1000  # with more rows, draws become fewer
+PART = 2048  # rows that are compared with all others at a time
 
 
 def orthonormalise(candidates: Tensor, frame: Tensor) -> Tensor:
@@ -87,7 +88,7 @@ def extend_nonnegative(frame: Tensor, num_new: int, owned: int = 2) -> Tensor:
     """Create rows that are orthonormal and nowhere negative, so that features behind a ReLU can reach each of them.
 
     Each row owns a few random coordinates that no other row has. When they run out, a row takes eight coordinates, the
-    farthest from all other rows among many random draws.
+    farthest from all other rows among many random draws: 500 with up to 1,000 rows, 20 with 5,000.
 
     Args:
         frame: the present rows (k x d), created by this function.
@@ -102,16 +103,19 @@ def extend_nonnegative(frame: Tensor, num_new: int, owned: int = 2) -> Tensor:
         >>> torch.allclose(rows @ rows.T, torch.eye(4), atol=1e-6), bool((rows >= 0).all())
         (True, True)
     """
-    dim, rows = frame.shape[1], frame
-    for _ in range(num_new):
-        free = (rows == 0).all(0).nonzero()[:, 0]
+    dim, unused = frame.shape[1], (frame == 0).all(0)
+    rows = torch.cat([frame, frame.new_empty(num_new, dim)])
+    for i in range(len(frame), len(rows)):
+        free = unused.nonzero()[:, 0]
         if len(free) >= owned:
             chosen = free[torch.randperm(len(free))[None, :owned]]
         else:
-            chosen = torch.rand(NUM_DRAWS, dim).topk(min(SHARED, dim)).indices
+            draws = max(FEWEST_DRAWS, NUM_DRAWS * MANY_ROWS**2 // max(i, MANY_ROWS) ** 2)
+            chosen = torch.rand(draws, dim).topk(min(SHARED, dim)).indices
         candidates = F.normalize(torch.zeros(len(chosen), dim, dtype=frame.dtype).scatter_(1, chosen, 1.0))
-        nearest = (candidates @ rows.T).amax(1) if len(rows) else torch.zeros(1)
-        rows = torch.cat([rows, candidates[nearest.argmin()][None]])
+        nearest = (candidates @ rows[:i].T).amax(1) if i else torch.zeros(1)
+        rows[i] = candidates[nearest.argmin()]
+        unused &= rows[i] == 0
     return rows[len(frame) :]
 
 
@@ -147,7 +151,8 @@ def repel(frame: Tensor, num_new: int) -> Tensor:
     """Create rows with a small largest cosine to each other and to a fixed frame.
 
     Descends on mean_i log sum_j exp(beta w_i . w_j) along the sphere while beta rises from 4 to 200, so that only the
-    largest cosine counts in the end. The best rows on the way are returned.
+    largest cosine counts in the end. The best rows on the way are returned. Beyond a million pairs, there are fewer
+    steps, in float32: with a tenth of the steps, the largest cosine of 1,500 rows in 64 dimensions is 0.23, not 0.19.
 
     Args:
         frame: the fixed rows (k x d).
@@ -161,23 +166,34 @@ def repel(frame: Tensor, num_new: int) -> Tensor:
         >>> largest_cosine(repel(torch.empty(0, 2), 3)) < -0.49  # the optimum is -0.5
         True
     """
-    fixed = frame.double()
-    rows = F.normalize(torch.randn(num_new, frame.shape[1], dtype=torch.float64))
-    index = torch.arange(num_new)
+    num_pairs = num_new * (len(frame) + num_new)
+    is_large = num_pairs > MAX_REPELLED
+    steps = max(FEWEST_STEPS, REPULSION_STEPS * MAX_REPELLED // num_pairs) if is_large else REPULSION_STEPS
+    fixed = frame.to(torch.float32 if is_large else torch.float64)
+    rows = F.normalize(torch.randn(num_new, frame.shape[1], dtype=torch.float64)).to(fixed.dtype)
     best, smallest = rows, torch.inf
-    for step in range(REPULSION_STEPS):
-        progress = step / REPULSION_STEPS
-        everything = torch.cat([fixed, rows])
-        cosines = rows @ everything.T
-        cosines[index, index + len(fixed)] = -torch.inf
-        largest = float(cosines.max())
+    for step in range(steps):
+        progress = step / steps
+        largest, gradient = _repulsion(fixed, rows, 4 * 50**progress)
         if largest < smallest:
             best, smallest = rows, largest
-        push = (4 * 50**progress * cosines).softmax(1)
-        gradient = push @ everything + push[:, len(fixed) :].T @ rows
         tangent = gradient - (gradient * rows).sum(1, keepdim=True) * rows
         rows = F.normalize(rows - (0.5 * (1 - progress) + 0.002) * tangent)
     return best.to(frame.dtype)
+
+
+def _repulsion(fixed: Tensor, rows: Tensor, beta: float) -> tuple[float, Tensor]:
+    """The largest cosine of rows to each other and to the fixed ones, and the gradient that pushes them together."""
+    everything, gradient, largest = torch.cat([fixed, rows]), torch.zeros_like(rows), -torch.inf
+    for start in range(0, len(rows), PART):
+        part = rows[start : start + PART]
+        cosines = part @ everything.T
+        cosines.diagonal(len(fixed) + start).fill_(-torch.inf)
+        largest = max(largest, float(cosines.max()))
+        push = cosines.mul_(beta).softmax(1)
+        gradient[start : start + PART] += push @ everything
+        gradient += push[:, len(fixed) :].T @ part
+    return largest, gradient
 
 
 def simplex(num: int, dim: int) -> Tensor:
@@ -283,8 +299,7 @@ def energy(frame: Tensor, power: float = 2.0) -> float:
 
 
 def largest_cosine(frame: Tensor) -> float:
-    """Compute the largest cosine of all pairs of rows: 1 minus the "minimum cosine distance" of the figure of
-    uniformity.
+    """Compute the largest cosine of all pairs of rows: 1 minus the figure of uniformity's "minimum cosine distance".
 
     Args:
         frame: unit rows (k x d).
@@ -293,8 +308,12 @@ def largest_cosine(frame: Tensor) -> float:
         >>> largest_cosine(torch.eye(3))
         0.0
     """
-    cosines = frame.double() @ frame.double().T
-    return float(cosines.fill_diagonal_(-torch.inf).max())
+    rows, largest = frame.double(), -torch.inf
+    for start in range(0, len(rows), PART):
+        cosines = rows[start : start + PART] @ rows.T
+        cosines.diagonal(start).fill_(-torch.inf)
+        largest = max(largest, float(cosines.max()))
+    return largest
 
 
 def welch_bound(num: int, dim: int) -> float:

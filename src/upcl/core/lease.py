@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import BusyError, TrainingError
+from .files import errors_name
 
 NAME = ".lease"
 HEARTBEAT_SECONDS = 1.0
@@ -178,8 +179,9 @@ def _create(path: Path) -> Lease | None:
     owner = Owner(0, token, _this_host(), pid, _started(pid), platform.node())
     values = {name: value for name, value in vars(owner).items() if name != "count"}
     try:
-        os.write(descriptor, f"{0:0{DIGITS}d}\n{json.dumps(values)}\n".encode())
-        os.fsync(descriptor)
+        with errors_name(path):
+            os.write(descriptor, f"{0:0{DIGITS}d}\n{json.dumps(values)}\n".encode())
+            os.fsync(descriptor)
     except OSError:
         os.close(descriptor)
         path.unlink(missing_ok=True)

@@ -61,7 +61,7 @@ class Budget:
             >>> Budget.parse("20/class")
             Budget(amount=20, unit='images/class', sharing='exact')
         """
-        match = re.fullmatch(r"(\d+)\s*(/class|[KMG]?i?B)?", text.strip(), re.IGNORECASE)
+        match = re.fullmatch(r"(\d{1,18})\s*(/class|[KMG]?i?B)?", text.strip(), re.IGNORECASE)
         if not match:
             raise UserError(
                 f"memory '{text}': use a number of images (2000), images per class (20/class), or bytes (50MB)"
@@ -241,7 +241,7 @@ class Memory:
         """
         pool = self.samples + task.extra + task.train
         quotas = self.budget.quotas(pool.counts(task.num_seen).tolist(), self.image_bytes)
-        members = [(pool.labels == k).nonzero()[:, 0] for k in range(task.num_seen)]
+        members = pool.rows_by_class(task.num_seen)
         if self.budget.unit != "everything":
             select = SELECTIONS[self.selection]
             for k in task.extra.labels.unique().tolist():
@@ -249,8 +249,9 @@ class Memory:
                 members[k] = members[k][select(unit, quotas[k])]
             if any(quotas[task.num_old :]):
                 unit = F.normalize(extract(task.train)).cpu()
+                rows = task.train.rows_by_class(task.num_seen)
                 for k in range(task.num_old, task.num_seen):
-                    members[k] = members[k][select(unit[task.train.labels == k], quotas[k])]
+                    members[k] = members[k][select(unit[rows[k]], quotas[k])]
         self.samples = pool[torch.cat([m[:quota] for m, quota in zip(members, quotas, strict=True)])]
 
 

@@ -60,6 +60,19 @@ class Samples:
         """
         return torch.bincount(self.labels, minlength=num_classes)
 
+    def rows_by_class(self, num_classes: int) -> list[Tensor]:
+        """Find the rows of each class, in ascending order, with one sort for all classes.
+
+        Args:
+            num_classes: number of classes; larger labels may exist.
+
+        Example:
+            >>> samples = Samples(torch.zeros(3, 4), torch.tensor([2, 0, 2]))
+            >>> [rows.tolist() for rows in samples.rows_by_class(3)]
+            [[1], [], [0, 2]]
+        """
+        return list(self.labels.argsort(stable=True).split(self.counts(num_classes).tolist()))
+
     def to(self, device: torch.device) -> Samples:
         """Move inputs and labels to a device.
 
