@@ -18,11 +18,13 @@ IMAGES = torch.zeros(4, 1, 2, 2, dtype=torch.uint8)
 LABELS = torch.tensor([0, 0, 1, 1])
 
 
-def dataset(train: Tensor = IMAGES, train_labels: Tensor = LABELS, test_labels: Tensor = LABELS) -> Dataset:
+def dataset(
+    train: Tensor = IMAGES, train_labels: Tensor = LABELS, test: Tensor = IMAGES, test_labels: Tensor = LABELS
+) -> Dataset:
     return Dataset(
         name="own",
         train=Samples(train, train_labels),
-        test=Samples(IMAGES, test_labels),
+        test=Samples(test, test_labels),
         classes=("cat", "dog"),
         transform=Transform((0.5,), (0.5,)),
     )
@@ -50,6 +52,12 @@ def test_float_images_are_refused() -> None:
 def test_normalisation_of_other_channels_is_refused() -> None:
     with pytest.raises(UserError, match="one value for each of the 3 channels"):
         dataset(train=IMAGES.expand(4, 3, 2, 2))
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 2, 3), (4, 3, 2, 2)])
+def test_test_images_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(UserError, match="must have the shape of training images"):
+        dataset(test=torch.zeros(shape, dtype=torch.uint8))
 
 
 def test_empty_split_is_refused() -> None:

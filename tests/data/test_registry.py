@@ -44,7 +44,9 @@ def test_streams_of_the_literature() -> None:
     assert parse_stream("B100-Inc5", 100) == (100,)
 
 
-@pytest.mark.parametrize("wrong", ["X5", "B50", "B500-Inc1", "B5-Inc0", "T", "t10", ""])
+@pytest.mark.parametrize(
+    "wrong", ["X5", "B50", "B500-Inc1", "B5-Inc0", "T", "t10", "", "T" + "9" * 5000, f"B5-Inc{10**12}"]
+)
 def test_wrong_streams_are_refused(wrong: str) -> None:
     with pytest.raises(UserError, match="stream"):
         parse_stream(wrong, 100)

@@ -59,6 +59,9 @@ class Dataset:
         for split, samples in (("train", self.train), ("test", self.test)):
             self._check_images(split, samples.inputs)
             self._check_labels(split, samples)
+        train, test = (tuple(samples.inputs.shape[1:]) for samples in (self.train, self.test))
+        if train != test:
+            raise UserError(f"{self.name}: test images ({test}) must have the shape of training images ({train})")
 
     def _check_images(self, split: str, inputs: Tensor) -> None:
         if inputs.is_floating_point() and inputs.ndim == 2:

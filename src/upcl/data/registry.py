@@ -183,6 +183,9 @@ DATASETS: dict[str, DatasetEntry] = {
 }
 
 
+_NUMBER = r"(\d{1,9})"
+
+
 def parse_stream(text: str, num_classes: int) -> int | tuple[int, ...]:
     """Parse how classes are divided into tasks.
 
@@ -201,9 +204,9 @@ def parse_stream(text: str, num_classes: int) -> int | tuple[int, ...]:
         >>> parse_stream("T10", 100), parse_stream("B50-Inc20", 100)
         (10, (50, 20, 20, 10))
     """
-    if equal := re.fullmatch(r"T(\d+)", text):
+    if equal := re.fullmatch(rf"T{_NUMBER}", text):
         return int(equal[1])
-    if base := re.fullmatch(r"B(\d+)-Inc(\d+)", text):
+    if base := re.fullmatch(rf"B{_NUMBER}-Inc{_NUMBER}", text):
         first, increment = int(base[1]), int(base[2])
         first = first or increment
         if increment < 1 or first > num_classes:

@@ -9,13 +9,16 @@ import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.data.conftest import ProgressRecorder
+from tests.full_disk import files_up_to
 from upcl.core.errors import UserError
 from upcl.data.io import archives
-from upcl.data.io.archives import unpack
+from upcl.data.io.archives import read_npz, unpack
 
 
 def tar_bytes(files: dict[str, bytes]) -> bytes:
@@ -160,3 +163,54 @@ def test_concurrent_callers_unpack_once(tmp_path: Path, root: Path) -> None:
         assert set(pool.map(lambda _: unpack(archive, root, "x"), range(4))) == {root / "x"}
     assert len(list((root / "x").iterdir())) == 50
     assert sorted(path.name for path in root.iterdir()) == [".x.lock", "x"]
+
+
+def npy_bytes(shape: tuple[int, ...], descr: str = "|u1", content: bytes = bytes(8)) -> bytes:
+    """An array in numpy's format whose header claims any shape and type."""
+    buffer = io.BytesIO()
+    header: dict[str, Any] = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue() + content
+
+
+def test_named_arrays_are_read_and_others_left_alone(tmp_path: Path) -> None:
+    files = {"x.npy": npy_bytes((2, 4)), "y.npy": npy_bytes((2,), "<i4"), "other.npy": b"not an array"}
+    arrays = read_npz(write_zip(tmp_path / "a.npz", files), ["x", "y", "z"])
+    assert {name: array.shape for name, array in arrays.items()} == {"x": (2, 4), "y": (2,)}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        npy_bytes((10**13,)),
+        npy_bytes((-8,)),
+        npy_bytes((7,)),
+        npy_bytes((10**13,), "|V0"),
+        npy_bytes((0, 10**30)),
+        npy_bytes((1,), "|O"),
+        b"\x93NUMPY\x01\x00\xff\x20" + b"-" * 8447 + b"1",  # as deep an expression as a header may be long
+        b"\x93NUMPY\x03\x00",
+        b"\x93NUMPY",
+        b"",
+    ],
+)
+def test_arrays_that_are_not_what_their_header_says_are_refused(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(UserError, match=r"a\.npz cannot be read as npz"):
+        read_npz(write_zip(tmp_path / "a.npz", {"x.npy": content}), ["x"])
+
+
+def test_npz_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "MIN_EXPANDED_BYTES", 10**4)
+    np.savez_compressed(tmp_path / "a.npz", x=np.zeros(10**6, np.uint8))
+    with pytest.raises(UserError, match=r"exceeds the limit of .* bytes: save it without compression"):
+        read_npz(tmp_path / "a.npz", ["x"])
+    np.savez(tmp_path / "a.npz", x=np.zeros(10**6, np.uint8))
+    assert read_npz(tmp_path / "a.npz", ["x"])["x"].size == 10**6
+
+
+def test_full_disk_is_named(tmp_path: Path) -> None:
+    archive = write_zip(tmp_path / "birds.zip", {"birds/a.bin": bytes(100_000)})
+    with pytest.raises(OSError, match="File too large") as caught, files_up_to(10_000):
+        unpack(archive, tmp_path, "birds")
+    assert caught.value.filename == str(tmp_path / "birds")
+    assert not (tmp_path / "birds").exists()

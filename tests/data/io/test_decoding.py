@@ -112,3 +112,30 @@ def test_concurrent_callers_share_the_cache(paths: list[Path], cache: Path) -> N
         results = list(pool.map(lambda _: decode_cached(paths, 16, 3, "test"), range(4)))
     assert all(torch.equal(result, pixels()) for result in results)
     assert [path.suffix for path in cache.iterdir()] == [".npy"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "other shape", "other type", "text", "folder"])
+def test_damaged_cache_is_rebuilt(paths: list[Path], cache: Path, damage: str) -> None:
+    decode_cached(paths, 16, 3, "test")
+    (file,) = cache.iterdir()
+    content = file.read_bytes()
+    if damage == "folder":
+        file.unlink()
+        file.mkdir()
+    elif damage.startswith("other"):
+        np.save(file, np.zeros((5, 3, 8, 8) if damage == "other shape" else (5, 3, 16, 16), np.uint16))
+    else:
+        file.write_bytes({"cut": content[:-100], "empty": b"", "text": b"not an array"}[damage])
+    assert torch.equal(decode_cached(paths, 16, 3, "test"), pixels())
+    if damage != "folder":
+        assert file.read_bytes() == content
+
+
+def test_cache_that_cannot_be_written_is_noted(
+    paths: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UPCL_CACHE", str(tmp_path / "file"))
+    assert torch.equal(decode_cached(paths, 16, 3, "test"), pixels())
+    (note,) = caplog.messages
+    assert "file cannot be written" in note and "UPCL_CACHE" in note

@@ -15,6 +15,7 @@ import pytest
 
 from tests.data.conftest import ProgressRecorder
 from tests.data.files import make_cifar100
+from tests.full_disk import files_up_to
 from upcl.core.errors import UserError
 from upcl.data import load_dataset
 from upcl.data.io import download
@@ -169,6 +170,12 @@ def test_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(download, "fetch_archive", full)
     with pytest.raises(UserError, match=r"disk of .* is full: free some space"):
         download_dataset("cifar100", tmp_path)
+
+
+def test_full_disk_is_named_by_a_download(tmp_path: Path, remote: RemoteArchive) -> None:
+    with pytest.raises(OSError, match="File too large") as caught, files_up_to(10):
+        fetch_archive(remote, tmp_path)
+    assert caught.value.filename == str(tmp_path / remote.filename)
 
 
 def test_other_names_are_explained() -> None:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import base64
 import io
+import os
+import struct
 import warnings
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import upcl
 from tests.data.files import noise, png_of_claimed_size, save, smooth_image
 from upcl.data.io.images import (
     BrokenImageError,
@@ -163,3 +166,42 @@ def test_only_supported_formats_are_opened_whatever_the_name(tmp_path: Path) -> 
     script.write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n")
     with pytest.raises(BrokenImageError, match="not a supported image format"):
         read_image(script)
+
+
+def test_large_run_length_encoded_bitmaps_are_refused() -> None:
+    """Pillow decodes them in Python: one kilobyte would take half a minute."""
+
+    def bitmap(width: int) -> io.BytesIO:
+        header = struct.pack("<3I2H6I", 40, width, 1, 1, 8, 1, 0, 2835, 2835, 256, 0)
+        return io.BytesIO(
+            struct.pack("<2sI2HI", b"BM", 0, 0, 0, 54 + 1024) + header + bytes(1024) + b"\x03\x05\x00\x01"
+        )
+
+    with pytest.raises(BrokenImageError, match="more than 1,000,000 pixels of a run-length encoded BMP"):
+        read_image(bitmap(49_000_000))
+    assert read_image(bitmap(3)).size == (3, 1)
+
+
+def test_pipes_devices_and_huge_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a pipe without a writer nor a device without an end may hang the reader."""
+    os.mkfifo(tmp_path / "pipe.png")
+    for path in (tmp_path / "pipe.png", Path("/dev/zero")):
+        with pytest.raises(UnreachableImageError, match="not a regular file"):
+            read_image(path)
+    path = save(tmp_path / "a.png", noise(0))
+    monkeypatch.setattr("upcl.data.io.images.MAX_FILE_BYTES", 10)
+    with pytest.raises(UnreachableImageError, match="larger than 10 bytes"):
+        read_image(path)
+
+
+def test_only_files_of_known_formats_are_opened_anywhere() -> None:
+    """A call of `Image.open` without `formats` would run every reader of Pillow, some of which start other programs."""
+    package = Path(upcl.__file__).parent
+    calls = [
+        (path.name, line.strip())
+        for path in package.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "Image.open(" in line
+    ]
+    assert len(calls) > 3
+    assert not [call for call in calls if "formats=" not in call[1]]

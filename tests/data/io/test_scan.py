@@ -86,7 +86,7 @@ def test_errors_of_the_system_are_tried_again_later(tmp_path: Path, monkeypatch:
     original = Image.open
 
     def refuse(path: Any, **options: Any) -> Any:
-        if Path(path).name == "0.png":
+        if Path(path.name).name == "0.png":
             raise PermissionError(13, "Permission denied")
         return original(path, **options)
 
@@ -115,3 +115,24 @@ def test_concurrent_scans_agree(tmp_path: Path, cache: Path) -> None:
     assert all(report == reports[0] for report in reports)
     assert reports[0].classes == {f"class {k}": {"train": 10, "test": 0} for k in range(3)}
     assert [path.suffix for path in cache.iterdir()] == [".json"]
+
+
+@pytest.mark.parametrize("damage", ["", "[", "[]", "3", '[{"width": 1}]', "[1, 2, 3, 4]", "[" * 100_000])
+def test_damaged_cache_is_rebuilt(tmp_path: Path, cache: Path, damage: str) -> None:
+    root = make_folder(tmp_path / "photos", classes=2, per_class=2)
+    first = scan_folder(root)
+    (file,) = cache.iterdir()
+    content = file.read_text()
+    file.write_text(damage)
+    assert scan_folder(root) == first and file.read_text() == content
+
+
+def test_cache_that_cannot_be_written_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = make_folder(tmp_path / "photos", classes=2, per_class=2)
+    first = scan_folder(root)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UPCL_CACHE", str(tmp_path / "file"))
+    assert scan_folder(root) == first
+    assert "cannot be written" in caplog.text

@@ -54,7 +54,16 @@ def test_synthetic_classes_can_be_told_apart() -> None:
     assert float((nearest == dataset.test.labels).float().mean()) > 0.9
 
 
-@pytest.mark.parametrize("wrong", [{"classes": 0}, {"size": 0}, {"train": 0}, {"test": 0}, {"channels": 2}])
+@pytest.mark.parametrize(
+    "wrong", [{"classes": 0}, {"size": 0}, {"train": 0}, {"test": 0}, {"channels": 2}, {"noise": 256}]
+)
 def test_impossible_options_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(UserError, match=f"synthetic: {next(iter(wrong))} must be"):
         SyntheticOptions(**wrong)
+
+
+@pytest.mark.parametrize("wrong", ["classes", "size", "train", "test"])
+@pytest.mark.parametrize("value", [10**8, 10**4000])
+def test_vast_data_sets_are_refused_before_they_are_drawn(wrong: str, value: int) -> None:
+    with pytest.raises(UserError, match="more than 500,000,000 pixel values"):
+        load_dataset(f"synthetic:{wrong}={value}")

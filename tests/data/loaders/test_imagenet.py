@@ -170,3 +170,26 @@ def test_incomplete_imagenet_explains_what_to_do(tmp_path: Path) -> None:
     write_table(folder, dict.fromkeys(truth, "n99999999"))
     with pytest.raises(UserError, match="val has no images of these classes"):
         load_dataset("imagenet1000", tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"ImageId\nx\n", b"ImageId,PredictionString\nx,\n"])
+def test_damaged_table_is_refused(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "imagenet"
+    make_train(folder, WNIDS[:2])
+    make_flat_val(folder, WNIDS[:2])
+    (folder / "LOC_val_solution.csv").write_bytes(content)
+    with pytest.raises(UserError, match=r"LOC_val_solution\.csv is|val has no images"):
+        load_dataset("imagenet1000", tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"not MATLAB's", bytes(500)])
+def test_damaged_kit_is_refused(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "imagenet"
+    make_train(folder, WNIDS[:2])
+    make_flat_val(folder, WNIDS[:2])
+    kit = folder / "data"
+    kit.mkdir()
+    (kit / "ILSVRC2012_validation_ground_truth.txt").write_text("1\n2\n")
+    (kit / "meta.mat").write_bytes(content)
+    with pytest.raises(UserError, match="data is damaged"):
+        load_dataset("imagenet1000", tmp_path)

@@ -47,6 +47,13 @@ def test_colour_arrays_and_default_class_names(tmp_path: Path) -> None:
         ({"train_x": np.stack([IMAGES] * 8, 3)}, "1 or 3 channels in its last dimension, not 8"),
         ({"train_x": IMAGES.astype(float)}, "train_x must be uint8"),
         ({"test_x": IMAGES[0]}, "test_x must be uint8, N x H x W"),
+        ({"train_x": IMAGES[:, :0]}, "train_x is empty"),
+        ({"train_x": np.zeros((6, 1025, 2), np.uint8)}, "more than 1,024 pixels per side"),
+        ({"test_x": IMAGES[:, 1:]}, "must have the shape of training images"),
+        ({"test_x": np.stack([IMAGES] * 3, 3)}, "must have the shape of training images"),
+        ({"train_y": LABELS + 2**40}, "contains 1099511627778 and has only 6 images"),
+        ({"train_y": LABELS.astype(np.uint64) + np.uint64(2**63)}, "train labels must be in the range"),
+        ({"classes": np.array(["a", "b", "\ud800"])}, "classes must be text"),
         ({"train_x": np.array([RunsCode()], dtype=object)}, "cannot be read as npz"),
     ],
 )

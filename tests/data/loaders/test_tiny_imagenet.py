@@ -44,3 +44,11 @@ def test_annotation_of_an_unknown_class_is_refused(tmp_path: Path) -> None:
     (folder / "val" / "val_annotations.txt").write_text("val_0.JPEG\tn77\t0\t0\t62\t62\n")
     with pytest.raises(UserError, match=r"val_annotations\.txt: 'n77' is not in wnids\.txt"):
         load_dataset("tinyimagenet", tmp_path)
+
+
+@pytest.mark.parametrize("file", ["wnids.txt", "val/val_annotations.txt"])
+@pytest.mark.parametrize("content", [b"\x7fELF\xff", b"n01\0\tn01"])
+def test_binary_lists_are_refused(tmp_path: Path, file: str, content: bytes) -> None:
+    (make_tiny_imagenet(tmp_path) / file).write_bytes(content)
+    with pytest.raises(UserError, match="is not a text file"):
+        load_dataset("tinyimagenet", tmp_path)

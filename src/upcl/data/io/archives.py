@@ -1,22 +1,25 @@
-"""Unpacking of untrusted archives: no path leaves the target folder, no links, and a limit on the unpacked size."""
+"""Untrusted archives and npz files: no path leaves the target folder, no links, and a limit on the unpacked size."""
 
 from __future__ import annotations
 
 import gzip
+import math
 import shutil
 import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+import numpy as np
+
 from upcl.core.errors import UserError
-from upcl.core.files import exclusive_lock
+from upcl.core.files import errors_name, exclusive_lock
 from upcl.core.progress import track
 
 MAX_BYTES = 400 * 10**9
@@ -65,11 +68,65 @@ def unpack(archive: Path, root: Path, folder: str) -> Path:
             return root / folder
         _check_members(archive, members)
         with tempfile.TemporaryDirectory(dir=root, prefix=f".unpacking-{folder}-") as temporary:
-            _extract(archive, members, Path(temporary))
+            with errors_name(root / folder):
+                _extract(archive, members, Path(temporary))
             if not (Path(temporary) / folder).is_dir():
                 raise UserError(f"{archive} does not contain the folder {folder}")
             (Path(temporary) / folder).rename(root / folder)
     return root / folder
+
+
+def read_npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Read arrays from a file written by `numpy.savez`, after a check that none is larger than the file says it holds.
+
+    Args:
+        path: the file.
+        names: the arrays to read, if they are there.
+
+    Returns:
+        The arrays by name.
+
+    Raises:
+        UserError: the file is damaged, is not an npz file, unpacks to too much, or holds anything but plain arrays.
+
+    Example:
+        >>> path = Path(tempfile.mkdtemp()) / "own.npz"
+        >>> np.savez(path, labels=[0, 1], other=[2])
+        >>> read_npz(path, ["images", "labels"])
+        {'labels': array([0, 1])}
+    """
+    try:
+        with zipfile.ZipFile(path) as zipped:
+            members = {name: i for i in zipped.infolist() if (name := i.filename.removesuffix(".npy")) in names}
+            advice = ": save it without compression (numpy.savez), or in parts"
+            _check_size(path, sum(member.file_size for member in members.values()), advice)
+            return {name: _read_array(zipped, member) for name, member in members.items()}
+    except UserError:
+        raise
+    except Exception as error:  # a damaged file can fail in any way
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise UserError(f"{path} cannot be read as npz: {error or type(error).__name__}") from None
+
+
+def _read_array(zipped: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """Read an array whose header was checked: numpy allocates what the header says before it reads anything."""
+    with zipped.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version not in _HEADER_READERS:
+            raise ValueError(f"{member.filename} is not a plain array")
+        shape, _, dtype = _HEADER_READERS[version](file)
+        if math.prod(shape) * max(dtype.itemsize, 1) != member.file_size - file.tell():
+            raise ValueError(f"{member.filename} does not hold as many bytes as its header says ({shape} {dtype})")
+    with zipped.open(member) as file:
+        array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    return array
+
+
+_HEADER_READERS: dict[tuple[int, int], Callable[[IO[bytes]], tuple[tuple[int, ...], bool, np.dtype]]] = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
 
 
 @contextmanager
@@ -111,10 +168,10 @@ def _check_gzip_stream(archive: Path) -> None:
                 _check_size(archive, size - TAR_OVERHEAD)
 
 
-def _check_size(archive: Path, size: int) -> None:
+def _check_size(archive: Path, size: int, advice: str = "") -> None:
     limit = min(MAX_BYTES, max(MIN_EXPANDED_BYTES, MAX_EXPANSION * archive.stat().st_size))
     if size > limit:
-        raise UserError(f"{archive} was not unpacked: its content exceeds the limit of {limit:,} bytes")
+        raise UserError(f"{archive} was not unpacked: its content exceeds the limit of {limit:,} bytes{advice}")
 
 
 def _check_no_links(archive: Path, names: list[str]) -> None:

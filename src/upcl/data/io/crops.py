@@ -164,7 +164,8 @@ class Photos:
         except BrokenImageError as error:
             raise UserError(f"cannot read {path}: {error}; replace or remove it") from None
         box = self.central_box(*image.size) if draws is None else self.random_box(*image.size, area, draws)
-        image = image.convert("L" if self.channels == 1 else "RGB")
+        mode = "L" if self.channels == 1 else "RGB"
+        image = image if image.mode == mode else image.convert(mode)  # no copy
         pixels = np.asarray(image.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box))
         return pixels.reshape(self.size, self.size, self.channels)
 

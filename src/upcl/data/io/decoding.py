@@ -18,10 +18,10 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 from upcl.core.files import PARTIAL, atomic_path
-from upcl.core.progress import track
+from upcl.core.progress import logger, track
 
 from .images import BrokenImageError, read_square
-from .paths import decoded_root
+from .paths import cache_root, decoded_root, printable_path
 
 CACHE_VERSION = 3
 STALE_SECONDS = 2 * 24 * 3600
@@ -59,7 +59,8 @@ def decode_cached(paths: Sequence[Path], size: int, channels: int, description: 
     """Decode image files once; later calls map the result from the cache (see `decoded_root`).
 
     The cache file is named after a digest of the files' names, sizes and modification times. Processes that build it at
-    the same time write one file each and rename it to the same name, with the same content.
+    the same time write one file each and rename it to the same name, with the same content. A damaged cache file is
+    rebuilt; if the cache cannot be written, the images are decoded into memory.
 
     Args:
         paths: the files.
@@ -82,17 +83,47 @@ def decode_cached(paths: Sequence[Path], size: int, channels: int, description: 
         [[[[51, 51], [51, 51]]]]
     """
     target = decoded_root() / f"{files_digest(paths, f'{size} {channels}')}.npy"
-    if not target.exists():
+    shape = (len(paths), channels, size, size)
+    if (known := _load(target, shape)) is not None:
+        return known
+    try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(target.parent)
         with atomic_path(target) as partial:
-            array = np.lib.format.open_memmap(
-                partial, mode="w+", dtype=np.uint8, shape=(len(paths), channels, size, size)
-            )
+            array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.uint8, shape=shape)
             _reserve(partial, array.nbytes)
             _fill(array, paths, size, channels, description)
             array.flush()
-    return torch.from_numpy(np.load(target, mmap_mode="c"))
+    except OSError as error:
+        note_unwritable(error)
+        return decode_images(paths, size, channels, description)
+    made = _load(target, shape)
+    return decode_images(paths, size, channels, description) if made is None else made
+
+
+def _load(path: Path, shape: tuple[int, ...]) -> Tensor | None:
+    """Map an array from the cache; None if it is not there, or is not what it should be."""
+    try:
+        array = np.load(path, mmap_mode="c")
+    except (OSError, ValueError, EOFError):  # the latter two: a damaged file
+        return None
+    return torch.from_numpy(array) if array.dtype == np.uint8 and array.shape == shape else None
+
+
+def note_unwritable(error: OSError) -> None:
+    """Note that the cache cannot be written; the work goes on without it.
+
+    Args:
+        error: what the operating system reports.
+
+    Example:
+        >>> note_unwritable(PermissionError(13, "Permission denied"))
+    """
+    logger.warning(
+        "the cache %s cannot be written (%s), so images will be read again next time: set UPCL_CACHE to another folder",
+        printable_path(cache_root()),
+        error.strerror,
+    )
 
 
 def files_digest(paths: Sequence[Path], purpose: str) -> str:

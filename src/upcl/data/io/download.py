@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from upcl.core.errors import UserError, unknown_choice
+from upcl.core.files import errors_name
 from upcl.core.progress import track
 
 from .archives import unpack
@@ -180,11 +181,12 @@ def fetch_file(url: str, target: Path, algorithm: Algorithm, checksum: str) -> P
     if target.exists() and file_checksum(target, algorithm).startswith(checksum):
         return target
     part = target.with_name(target.name + ".part")
-    try:
-        _transfer(url, part)
-    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", error)
-        raise UserError(f"downloading {url} failed: {reason}; rerun the command to resume") from None
+    with errors_name(target, instead_of=part):
+        try:
+            _transfer(url, part)
+        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            reason = getattr(error, "reason", error)
+            raise UserError(f"downloading {url} failed: {reason}; rerun the command to resume") from None
     found = file_checksum(part, algorithm)
     if not found.startswith(checksum):
         part.unlink()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import platformdirs
+
+from upcl.core.errors import UserError
+from upcl.core.text import printable
 
 
 def data_root(given: str | Path | None = None) -> Path:
@@ -20,7 +22,7 @@ def data_root(given: str | Path | None = None) -> Path:
         '/mnt/data'
     """
     chosen = given or os.environ.get("UPCL_DATA")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl") / "data"
+    return expand_home(chosen) if chosen else _platform_cache("UPCL_DATA") / "data"
 
 
 def cache_root() -> Path:
@@ -31,7 +33,37 @@ def cache_root() -> Path:
         True
     """
     chosen = os.environ.get("UPCL_CACHE")
-    return Path(chosen).expanduser() if chosen else platformdirs.user_cache_path("upcl")
+    return expand_home(chosen) if chosen else _platform_cache("UPCL_CACHE")
+
+
+def _platform_cache(variable: str) -> Path:
+    try:
+        path = platformdirs.user_cache_path("upcl")
+    except RuntimeError:
+        path = Path("~")
+    if not path.is_absolute():  # older versions of platformdirs return ~ as it is
+        raise UserError(f"there is no home directory to keep data in: set ${variable} to a folder")
+    return path
+
+
+def expand_home(path: str | Path) -> Path:
+    """Replace `~` or `~user` at the beginning of a path by a home directory.
+
+    Args:
+        path: any path.
+
+    Raises:
+        UserError: if there is no such user, or no home directory.
+
+    Example:
+        >>> expand_home("/mnt/data").as_posix()
+        '/mnt/data'
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        name = printable_path(Path(path).parts[0])
+        raise UserError(f"{printable_path(path)}: there is no home directory {name}; write the path in full") from None
 
 
 def decoded_root() -> Path:
@@ -54,17 +86,4 @@ def printable_path(path: str | Path) -> str:
         >>> printable_path(os.fsdecode(b"caf\xe9.jpg"))
         'caf\\xe9.jpg'
     """
-    return printable(os.fsencode(path).decode("utf-8", "backslashreplace"))
-
-
-def printable(text: str) -> str:
-    r"""Text with control characters escaped, so that it cannot steer a terminal.
-
-    Args:
-        text: any text, such as a class name from a file.
-
-    Example:
-        >>> printable("red\x1b[31m\n")
-        'red\\x1b[31m\\n'
-    """
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: found[0].encode("unicode_escape").decode(), text)
+    return printable(os.fsdecode(path))

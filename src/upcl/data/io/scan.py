@@ -15,8 +15,8 @@ from typing import Any
 from upcl.core.files import write_json
 from upcl.core.progress import track
 
-from .decoding import files_digest
-from .images import BrokenImageError, UnreachableImageError, read_image
+from .decoding import files_digest, note_unwritable
+from .images import BrokenImageError, UnreachableImageError, open_image
 from .listing import FolderListing, ImageFile, counted, list_image_files
 from .paths import decoded_root, printable_path
 
@@ -123,7 +123,7 @@ def inspect_files(files: Sequence[ImageFile]) -> list[ImageFile]:
     """Read image files for their size, colour and a digest of their pixels, or the reason why they cannot be read.
 
     The result is cached next to decoded images, so an unchanged folder is not read again. Errors of the operating
-    system are not cached, as they may pass.
+    system are not cached, as they may pass. A damaged cache is rebuilt, and one that cannot be written is not used.
 
     Args:
         files: the files; those that have an error already are not read.
@@ -137,30 +137,52 @@ def inspect_files(files: Sequence[ImageFile]) -> list[ImageFile]:
     """
     readable = [file for file in files if not file.error]
     cache = decoded_root() / f"{files_digest([file.path for file in readable], 'scan')}.json"
-    if cache.exists():
-        found = json.loads(cache.read_text())
-    else:
-        found, cacheable = [], True
+    found = _load(cache, len(readable))
+    if found is None:
+        found, cacheable = list[dict[str, Any]](), True
         with ThreadPoolExecutor(os.cpu_count()) as pool, track("reading images", len(readable)) as advance:
             for properties, permanent in pool.map(_inspect, readable):
                 found.append(properties)
                 cacheable = cacheable and permanent
                 advance(1)
         if cacheable:
-            cache.parent.mkdir(parents=True, exist_ok=True)
-            write_json(cache, found)
+            try:
+                cache.parent.mkdir(parents=True, exist_ok=True)
+                write_json(cache, found)
+            except OSError as error:
+                note_unwritable(error)
     properties_of = iter(found)
     return [file if file.error else replace(file, **next(properties_of)) for file in files]
+
+
+def _load(path: Path, num: int) -> list[dict[str, Any]] | None:
+    """What `_inspect` found earlier; None if it is not there, or is not what it should be."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError, RecursionError):  # the latter two: a damaged file
+        return None
+    intact = isinstance(found, list) and len(found) == num and all(map(_is_found, found))
+    return found if intact else None
+
+
+def _is_found(properties: Any) -> bool:
+    if not isinstance(properties, dict):
+        return False
+    kinds = {key: type(value) for key, value in properties.items()}
+    return kinds in ({"error": str}, {"width": int, "height": int, "grey": bool, "digest": str})
 
 
 def _inspect(file: ImageFile) -> tuple[dict[str, Any], bool]:
     """The properties of an image, and whether they will be the same next time."""
     try:
-        image = read_image(file.path)
+        with open_image(file.path) as image:
+            digest = hashlib.sha256(f"{image.size}".encode())
+            for strip in image.strips():
+                digest.update(strip.convert("RGB").tobytes())
     except BrokenImageError as error:
         return {"error": str(error)}, not isinstance(error, UnreachableImageError)
-    digest = hashlib.sha256(f"{image.size}".encode() + image.convert("RGB").tobytes()).hexdigest()
-    return {"width": image.width, "height": image.height, "grey": image.mode == "L", "digest": digest}, True
+    width, height = image.size
+    return {"width": width, "height": height, "grey": image.mode == "L", "digest": digest.hexdigest()}, True
 
 
 def report_on(root: Path, listing: FolderListing, files: Sequence[ImageFile]) -> FolderReport:

@@ -14,6 +14,8 @@ from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
 from upcl.data.transforms import Flip, PadCrop, Transform
 
+MAX_VALUES = 5 * 10**8  # takes some 8 GB while it is drawn
+
 
 def load_digits() -> Dataset:
     """Load the handwritten digits that are part of scikit-learn (8 x 8, grey).
@@ -80,6 +82,10 @@ class SyntheticOptions:
                 raise UserError(f"synthetic: {name} must be at least 1")
         if self.channels not in (1, 3):
             raise UserError("synthetic: channels must be 1 or 3")
+        if not 0 <= self.noise <= 255:
+            raise UserError("synthetic: noise must be from 0 to 255")
+        if self.classes * (self.train + self.test) * self.channels * self.size**2 > MAX_VALUES:
+            raise UserError(f"synthetic: more than {MAX_VALUES:,} pixel values: reduce classes, train, test or size")
 
     def build(self) -> Dataset:
         """Generate a smooth random pattern per class; its images are dimmed and noisy copies of it.

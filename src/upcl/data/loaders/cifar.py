@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import pickletools
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
 
 from upcl.core.errors import UserError
+from upcl.core.pickles import check_nesting
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
 from upcl.data.io.download import find_dataset
@@ -75,14 +78,11 @@ def load_cifar(layout: CifarLayout, root: Path) -> Dataset:
         torch.Size([50000, 3, 32, 32])
     """
     folder = find_dataset(layout.name, root)
-    names = read_cifar_file(folder / layout.meta).get(layout.names_key)
-    if not isinstance(names, list):
-        raise UserError(f"{folder / layout.meta} does not contain the class names ({layout.names_key})")
     return Dataset(
         name=layout.name,
         train=_read_samples(folder, layout.train, layout.labels_key),
         test=_read_samples(folder, layout.test, layout.labels_key),
-        classes=tuple(name.decode() if isinstance(name, bytes) else name for name in names),
+        classes=_read_names(folder / layout.meta, layout.names_key),
         transform=TRANSFORM,
         backbone="resnet18",
         recipe="own",
@@ -91,16 +91,41 @@ def load_cifar(layout: CifarLayout, root: Path) -> Dataset:
     )
 
 
+def _read_names(path: Path, key: str) -> tuple[str, ...]:
+    names = read_cifar_file(path).get(key)
+    try:
+        if not isinstance(names, list):
+            raise ValueError("not a list")
+        return tuple(_as_text(name) for name in names)
+    except ValueError as error:
+        raise UserError(f"{path} does not contain the class names ({key}): {error}") from None
+
+
+def _as_text(name: Any) -> str:
+    if not isinstance(name, str | bytes):
+        raise ValueError("a name is not text")
+    return name.decode() if isinstance(name, bytes) else name
+
+
 def _read_samples(folder: Path, files: tuple[str, ...], labels_key: str) -> Samples:
     parts = [read_cifar_file(folder / file) for file in files]
     try:
-        pixels = np.concatenate([part["data"] for part in parts]).reshape(-1, 3, 32, 32)
-        labels = np.concatenate([part[labels_key] for part in parts])
+        pixels = np.concatenate([_as_array(part["data"]) for part in parts]).reshape(-1, 3, 32, 32)
+        labels = np.concatenate([_as_array(part[labels_key]) for part in parts])
     except (KeyError, ValueError) as error:
         raise UserError(f"{folder / files[0]} does not contain 32x32 colour images with labels: {error}") from None
-    if len(pixels) != len(labels) or not np.issubdtype(labels.dtype, np.integer):
+    if labels.shape != pixels.shape[:1] or not np.issubdtype(labels.dtype, np.integer):
         raise UserError(f"{folder / files[0]} contains {len(pixels)} images but {len(labels)} integer labels")
     return Samples(torch.from_numpy(np.ascontiguousarray(pixels)), torch.from_numpy(labels))
+
+
+def _as_array(values: Any) -> np.ndarray:
+    """An array, or a list of numbers as one. Nested lists are refused: shared ones may be vast when written out."""
+    if isinstance(values, list) and all(isinstance(value, int | float) for value in values):
+        values = np.array(values)
+    if not isinstance(values, np.ndarray):
+        raise ValueError("neither an array nor a list of numbers")
+    return values
 
 
 def read_cifar_file(path: Path) -> dict[str, Any]:
@@ -124,6 +149,9 @@ def read_cifar_file(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as file:
+            for check in (check_nesting, partial(_check_memo, size=path.stat().st_size)):
+                check(file)
+                file.seek(0)
             content = RestrictedUnpickler(file, encoding="bytes").load()
     except FileNotFoundError:
         raise UserError(f"{path} is missing: delete the folder and unpack the archive again") from None
@@ -134,6 +162,26 @@ def read_cifar_file(path: Path) -> dict[str, Any]:
     names = {key.decode("latin1") if isinstance(key, bytes) else str(key): key for key in content}
     values = {name: content[key] for name, key in names.items()}
     return {name: value.array if isinstance(value, _Array) else value for name, value in values.items()}
+
+
+def _check_memo(file: IO[bytes], size: int) -> None:
+    """Refuse a pickle that would take more than a multiple of its size in memory or time, before it is loaded.
+
+    The unpickler allocates as many entries as the highest position at which the file stores an object; and a tuple of
+    shared tuples takes as long to hash as if it were written out. Files of CIFAR share strings, types and the like.
+    """
+    shareable: dict[int, bool] = {}  # by position
+    is_plain = False
+    for opcode, argument, _ in pickletools.genops(file):
+        name, position = opcode.name, argument if isinstance(argument, int) else len(shareable)
+        if name == "DUP" or (name.endswith("GET") and not shareable.get(position)):
+            raise pickle.UnpicklingError("a shared list or tuple")
+        if name.endswith("PUT") or name == "MEMOIZE":
+            if position > size:
+                raise pickle.UnpicklingError(f"object number {position}")
+            shareable[position] = is_plain
+        elif name not in ("PROTO", "FRAME"):
+            is_plain = any(kind in name for kind in ("STRING", "UNICODE", "BYTES", "GLOBAL", "REDUCE"))
 
 
 class _Dtype:
@@ -150,7 +198,7 @@ class _Dtype:
 class _Array:
     """Replaces numpy's array while a file is read; builds one from the dtype, shape and bytes it is given."""
 
-    array: np.ndarray
+    array: np.ndarray | None = None
 
     def __init__(self, *_: Any) -> None: ...
 

@@ -28,7 +28,7 @@ from upcl.data.defaults import (
 from upcl.data.io.crops import Photos
 from upcl.data.io.decoding import decode_cached
 from upcl.data.io.listing import ImageFile, counted
-from upcl.data.io.paths import printable_path
+from upcl.data.io.paths import expand_home, printable_path
 from upcl.data.io.scan import FolderReport, scan_folder
 from upcl.data.transforms import Transform
 
@@ -158,12 +158,12 @@ def hold_out_files(files: Sequence[ImageFile], percent: int, seed: int) -> tuple
 
 
 def _parse(text: str) -> tuple[Path, FolderOptions]:
-    found = re.fullmatch(r"(.*?)((?:,\w+=[^,/]*)*)", text)
+    found = re.fullmatch(r"(.*?)((?:,\w+=[^,/]*)*)", text, re.DOTALL)
     assert found, "the pattern matches any text"
     path, options = found[1], parse_options(FolderOptions, found[2].lstrip(","), "folder")
     if not path:
         raise UserError("the path of the folder is missing: use folder:PATH")
-    root = Path(path).expanduser()
+    root = expand_home(path)
     if not root.is_dir() and (stream := re.fullmatch(r"(.+)/(T\d+|B\d+-Inc\d+)", path)):
         raise UserError(f"there is no folder {root}; put the stream before the path: folder/{stream[2]}:{stream[1]}")
     return root, options

@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import scipy.io
 import torch
 
 from upcl.core.errors import UserError
+from upcl.core.files import read_text
 from upcl.core.options import option
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
@@ -22,6 +23,7 @@ from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
 from upcl.data.io.crops import Photos
 from upcl.data.io.download import IMAGENET_INSTRUCTIONS
 from upcl.data.io.images import list_images
+from upcl.data.io.paths import expand_home
 from upcl.data.subset import SubsetOptions
 from upcl.data.transforms import Augmentation, Brightness, Flip, Transform
 
@@ -147,10 +149,10 @@ def _choose(name: str, found: list[str], folder: Path) -> list[str]:
                 "use list=FILE"
             )
         return sorted(found[k] for k in lucir_classes()) if name == "lucir" else found[:SUBSET_SIZE]
-    path = Path(name).expanduser()
+    path = expand_home(name)
     if not os.path.isfile(path):  # noqa: PTH113 (a name may be longer than a path can be)
         raise UserError(f"unknown list '{name}': choose lucir, first, or a file with one WordNet ID per line")
-    lines = [line.partition("#")[0].split() for line in path.read_text().splitlines()]
+    lines = [line.partition("#")[0].split() for line in read_text(path).splitlines()]
     wanted = {words[0] for words in lines if words}
     if missing := sorted(wanted - set(found)):
         raise UserError(f"{path} lists classes that are not in {folder / 'train'}: {', '.join(missing[:5])}")
@@ -202,15 +204,32 @@ def _ground_truth(folder: Path) -> dict[str, str]:
     """WordNet ID of each validation image, from Kaggle's table or from the development kit."""
     for place in (folder, *list(folder.resolve().parents)[:3]):
         if (table := place / "LOC_val_solution.csv").is_file():
-            with table.open(newline="") as file:
-                return {row["ImageId"]: row["PredictionString"].split()[0] for row in csv.DictReader(file)}
+            return _read_with(_read_table, table)
         for kit in (place / "ILSVRC2012_devkit_t12" / "data", place / "data"):
             if (kit / GROUND_TRUTH).is_file() and (kit / "meta.mat").is_file():
-                synsets = scipy.io.loadmat(kit / "meta.mat", squeeze_me=True)["synsets"]
-                wnid_of = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in synsets}
-                lines = (kit / GROUND_TRUTH).read_text().split()
-                return {f"ILSVRC2012_val_{i:08d}": wnid_of[int(k)] for i, k in enumerate(lines, 1)}
+                return _read_with(_read_kit, kit)
     raise UserError(
         f"{folder / 'val'} has no class folders, and neither LOC_val_solution.csv nor ILSVRC2012_devkit_t12/data "
         f"({GROUND_TRUTH}, meta.mat) is next to it: {IMAGENET_INSTRUCTIONS}"
     )
+
+
+def _read_with(read: Callable[[Path], dict[str, str]], path: Path) -> dict[str, str]:
+    try:
+        return read(path)
+    except (UserError, OSError):
+        raise
+    except Exception as error:  # a damaged table or MATLAB file can fail in any way
+        raise UserError(f"{path} is damaged: it does not hold the classes of the validation images ({error})") from None
+
+
+def _read_table(path: Path) -> dict[str, str]:
+    rows = csv.DictReader(read_text(path).splitlines())
+    return {row["ImageId"]: row["PredictionString"].split()[0] for row in rows}
+
+
+def _read_kit(folder: Path) -> dict[str, str]:
+    synsets = scipy.io.loadmat(folder / "meta.mat", squeeze_me=True)["synsets"]
+    wnid_of = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in synsets}
+    lines = read_text(folder / GROUND_TRUTH).split()
+    return {f"ILSVRC2012_val_{i:08d}": wnid_of[int(k)] for i, k in enumerate(lines, 1)}

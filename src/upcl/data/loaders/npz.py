@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from upcl.core.errors import UserError
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
 from upcl.data.defaults import DEFAULT_MEMORY, default_normalisation
+from upcl.data.io.archives import read_npz
+from upcl.data.io.paths import expand_home
 from upcl.data.transforms import PadCrop, Transform
 
+MAX_SIDE = 1024  # pixels: batches of larger images would fill the memory
 KEYS = ("train_x", "train_y", "test_x", "test_y")
 
 
@@ -37,18 +39,18 @@ def load_npz(path: str | Path) -> Dataset:
         >>> load_npz(path).classes
         ('cat', 'dog')
     """
-    path = Path(path).expanduser()
+    path = expand_home(path)
     arrays = _read(path)
     if missing := [key for key in KEYS if key not in arrays]:
-        raise UserError(f"{path} lacks the arrays {', '.join(missing)}; found {', '.join(arrays)}")
+        raise UserError(f"{path} lacks the arrays {', '.join(missing)}; found {', '.join(arrays) or 'none of them'}")
     train, test = (_samples(path, split, arrays[f"{split}_x"], arrays[f"{split}_y"]) for split in ("train", "test"))
-    names = np.atleast_1d(arrays["classes"]) if "classes" in arrays else range(int(train.labels.max()) + 1)
+    names = _class_names(path, train.labels, arrays.get("classes"))
     mean, std = default_normalisation(train.inputs)
     return Dataset(
         name=f"npz:{path.name}",
         train=train,
         test=test,
-        classes=tuple(map(str, names)),
+        classes=names,
         transform=Transform(mean, std, (PadCrop(max(1, train.inputs.shape[-1] // 8)),)),
         backbone="small",
         recipe="quick",
@@ -60,14 +62,27 @@ def load_npz(path: str | Path) -> Dataset:
 def _read(path: Path) -> Mapping[str, np.ndarray]:
     if not path.is_file():
         raise UserError(f"there is no file {path}")
-    try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
+    with path.open("rb") as file:
+        if file.read(len(np.lib.format.MAGIC_PREFIX)) == np.lib.format.MAGIC_PREFIX:
             raise UserError(f"{path} contains a single array; save {', '.join(KEYS)} with numpy.savez")
-        with content:
-            return {key: content[key] for key in content.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(f"{path} cannot be read as npz: {error}") from None
+    return read_npz(path, (*KEYS, "classes"))
+
+
+def _class_names(path: Path, labels: Tensor, names: np.ndarray | None) -> tuple[str, ...]:
+    """The names in the file, else the labels as text; there cannot be more classes than images."""
+    if names is not None:
+        texts = tuple(map(str, np.atleast_1d(names)))
+        try:
+            "".join(texts).encode()
+        except ValueError as error:
+            raise UserError(f"{path}: classes must be text: {error}") from None
+        return texts
+    if int(labels.max()) >= len(labels):
+        raise UserError(
+            f"{path}: train_y must have the labels 0, 1, 2, ... of classes, but it contains {int(labels.max())} "
+            f"and has only {len(labels)} images"
+        )
+    return tuple(map(str, range(int(labels.max()) + 1)))
 
 
 def _samples(path: Path, split: str, images: np.ndarray, labels: np.ndarray) -> Samples:
@@ -82,6 +97,8 @@ def _samples(path: Path, split: str, images: np.ndarray, labels: np.ndarray) -> 
         raise UserError(
             f"{path}: {split}_y must have {len(images)} integers, one per image, not {labels.dtype} {labels.shape}"
         )
-    if not len(images):
+    if not images.size:
         raise UserError(f"{path}: {split}_x is empty")
+    if max(images.shape[2:]) > MAX_SIDE:
+        raise UserError(f"{path}: images of {split}_x have more than {MAX_SIDE:,} pixels per side: scale them down")
     return Samples(torch.from_numpy(np.ascontiguousarray(images)), torch.from_numpy(labels.astype(np.int64)))

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from upcl.core.errors import UserError
+from upcl.core.files import read_text
 from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
 from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
@@ -32,7 +33,7 @@ def load_tiny_imagenet(root: Path) -> Dataset:
         'goldfish'
     """
     folder = find_dataset("tinyimagenet", root)
-    wnids = (folder / "wnids.txt").read_text().split()
+    wnids = read_text(folder / "wnids.txt").split()
     lines = (folder / "words.txt").read_text(encoding="utf-8", errors="replace").splitlines()
     words = dict(line.split("\t", 1) for line in lines if "\t" in line)
     label_of = {wnid: k for k, wnid in enumerate(wnids)}
@@ -53,7 +54,7 @@ def load_tiny_imagenet(root: Path) -> Dataset:
 def _validation(folder: Path, label_of: dict[str, int]) -> LabelledPaths:
     annotations = folder / "val_annotations.txt"
     found = []
-    for line in annotations.read_text().splitlines():
+    for line in read_text(annotations).splitlines():
         if not line.strip():
             continue
         file, wnid = line.split("\t")[:2] if "\t" in line else (line, "")
