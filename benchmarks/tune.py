@@ -1,17 +1,22 @@
-"""Choose options by validation: CIFAR-100 at 16 pixels, ten tasks, 500 exemplars, ten epochs.
+"""Choose options by validation, on one of three streams: the data lie in UPCL_DATA.
 
-    python benchmarks/tune.py upcl+ prior_reach=0.2 recipe.erase=0.25     # CIFAR-100 in UPCL_DATA; eight minutes
+    python benchmarks/tune.py cifar100 upcl+ prior_reach=0.2 recipe.ema=0.99   # at 16 pixels, ten epochs: 8 minutes
+    python benchmarks/tune.py omniglot upcl+ weighting=missing                 # half of the characters: 2 minutes
+    python benchmarks/tune.py longtail upcl+ weighting=missing seed=1          # 500 to 5 images per class: 10 minutes
 
-A tenth of the *training* images takes the place of the test images, which are never read. The class order differs from
+Some of the *training* images take the place of the test images, which are never read. The class order differs from
 those of all reported results. Every configuration that was tried is a line of results/tuning.jsonl; one that is there
-is not run again. The table in docs/upcl-plus.md is rewritten from these lines.
+is not run again. The tables in docs/upcl-plus.md are rewritten from these lines.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +26,14 @@ import torch.nn.functional as F
 from upcl import Request, run
 from upcl.core.types import Samples
 from upcl.data import Dataset, Flip, PadCrop, load_dataset
+from upcl.data.subset import SubsetOptions
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "results" / "tuning.jsonl", ROOT / "docs" / "upcl-plus.md"
-BEGIN, END = "<!-- tuning: begin -->", "<!-- tuning: end -->"
-SETTING: dict[str, Any] = {"tasks": 10, "memory": "500", "epochs": 10, "backbone": "pooled", "recipe": "quick"}
-SEED, ORDER_SEED = 0, 7
+ORDER_SEED = 7
 
 
-def tuning_data() -> Dataset:
+def halved_cifar100() -> Dataset:
     """CIFAR-100 at half its size, without its test images."""
     data = load_dataset("cifar100:held_out=0.1")
 
@@ -41,20 +45,50 @@ def tuning_data() -> Dataset:
     return dataclasses.replace(data, name=f"{data.name} at 16 px", train=train, test=test, transform=transform)
 
 
-def main(method: str, options: dict[str, str]) -> None:
+def omniglot() -> Dataset:
+    """Half of the characters of Omniglot-small: 12 drawings of each to learn from, 3 to measure with."""
+    data = load_dataset(f"npz:{Path(os.environ['UPCL_DATA']) / 'omniglot-small.npz'}")
+    return SubsetOptions(num_classes=121, held_out=0.2).apply(data)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Where options are tried.
+
+    Args:
+        data: what loads the training images.
+        setting: how a method is run on them.
+    """
+
+    data: Callable[[], Dataset]
+    setting: dict[str, Any]
+
+
+STREAMS = {
+    "cifar100": Stream(halved_cifar100, {"tasks": 10, "memory": "500", "epochs": 10}),
+    "omniglot": Stream(omniglot, {"tasks": 11, "memory": "242", "epochs": 30}),
+    "longtail": Stream(
+        lambda: load_dataset("cifar100:held_out=0.1"),
+        {"tasks": 10, "memory": "500", "epochs": 30, "longtail": "exp:0.01"},
+    ),
+}
+
+
+def main(stream: str, method: str, options: dict[str, str], seed: int) -> None:
     """Run one configuration and append its line.
 
     Args:
+        stream: a key of `STREAMS`.
         method: name of the method.
         options: its options and those of the recipe.
+        seed: seed of initialisation and sampling.
     """
-    key = {"method": method, "options": options, "seed": SEED, "order_seed": ORDER_SEED}
-    lines = [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-    if not any(key.items() <= line.items() for line in lines):
+    key = {"stream": stream, "method": method, "options": options, "seed": seed, "order_seed": ORDER_SEED}
+    if not any(key.items() <= line.items() for line in read_lines()):
         torch.set_num_threads(1)
-        record = run(
-            Request(method=method, data=tuning_data(), seed=SEED, order_seed=ORDER_SEED, options=options, **SETTING)
-        )
+        data, setting = STREAMS[stream].data(), STREAMS[stream].setting
+        wanted: dict[str, Any] = {"method": method, "options": options, "seed": seed, "order_seed": ORDER_SEED}
+        record = run(Request(data=data, backbone="pooled", recipe="quick", **wanted, **setting))
         figures = {
             name: {reading: round(value, 2) for reading, value in figure.model_dump().items() if value is not None}
             for name, figure in (("a_last", record.a_last), ("a_avg", record.a_avg))
@@ -66,15 +100,23 @@ def main(method: str, options: dict[str, str]) -> None:
             "old": round(record.old.head[-1] or 0, 2),
             "new": round(record.new.head[-1], 2),
         }
-        RESULTS.parent.mkdir(exist_ok=True)
         with RESULTS.open("a") as file:
             file.write(json.dumps(line) + "\n")
-    write_table()
+    write_table(stream)
 
 
-def write_table() -> None:
-    """Replace the table on the page: one row per configuration, the best of each method first."""
-    lines = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+def read_lines() -> list[dict[str, Any]]:
+    """All configurations that were tried."""
+    return [json.loads(line) for line in RESULTS.read_text().splitlines()]
+
+
+def write_table(stream: str) -> None:
+    """Replace the table of a stream on the page: one row per configuration, the best of each method first.
+
+    Args:
+        stream: a key of `STREAMS`.
+    """
+    lines = [line for line in read_lines() if line["stream"] == stream]
     lines.sort(key=lambda line: (line["method"], -line["a_last"]["both"]))
     rows = ["| method | options | seed | precision | head | nme | both | A_avg head | A_avg nme |", "|" + "---|" * 9]
     for line in lines:
@@ -82,9 +124,11 @@ def write_table() -> None:
         figures = [*line["a_last"].values(), line["a_avg"]["head"], line["a_avg"]["nme"]]
         setting = f"{line['seed']} | {line.get('precision', 'float32')}"
         rows.append(f"| {line['method']} | {options} | {setting} | {' | '.join(f'{value:.1f}' for value in figures)} |")
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text("\n".join([before + BEGIN, *rows, END + rest.partition(END)[2]]))
+    begin, end = f"<!-- tuning on {stream}: begin -->", f"<!-- tuning on {stream}: end -->"
+    before, _, rest = PAGE.read_text().partition(begin)
+    PAGE.write_text("\n".join([before + begin, *rows, end + rest.partition(end)[2]]))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], dict(argument.split("=", 1) for argument in sys.argv[2:]))
+    given = dict(argument.split("=", 1) for argument in sys.argv[3:])
+    main(sys.argv[1], sys.argv[2], given, int(given.pop("seed", 0)))

@@ -65,6 +65,24 @@ def test_unknown_methods_are_errors(name: str, message: str) -> None:
         find_method(name)
 
 
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("def fail():\n    raise ValueError('my mistake')\nfail()", "line 2, in fail"),
+        ("x = (", "SyntaxError"),
+        ("import nosuchmodule", "line 1, in <module>"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_file_that_fails_on_import_is_shown_with_its_own_traceback(code: str, shown: str, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(code)
+    with pytest.raises(UserError) as caught:
+        find_method(f"{tmp_path / 'own.py'}:Mine")
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'own.py'} failed on import:\n") and shown in message
+    assert "registry.py" not in message and "importlib" not in message
+
+
 # --- method_options
 
 

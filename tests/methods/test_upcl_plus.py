@@ -12,13 +12,15 @@ from tests.methods.scenarios import GivenTeacher, batch_at, built, second_task, 
 from tests.specification import LABELS, RAW, RAW_TEACHER, close
 from upcl.core.frames import largest_cosine
 from upcl.core.losses import cosine_distillation, distillation
+from upcl.core.types import Samples, Task
+from upcl.methods.base import TermWeights
 from upcl.methods.upcl import UPCL
 from upcl.methods.upcl_plus import UPCLPlus
 from upcl.nets import PrototypeHead
 
 
-def fixture(cls: type[UPCL] = UPCLPlus, **options: Any) -> Any:
-    method = second_task(cls(**options), PrototypeHead(4, frame=torch.eye(4)))
+def fixture(cls: type[UPCL] = UPCLPlus, weighting: TermWeights = "normalised", **options: Any) -> Any:
+    method = second_task(cls(weighting=weighting, **options), PrototypeHead(4, frame=torch.eye(4)))
     method.teacher = GivenTeacher(torch.tensor(RAW_TEACHER))
     return method
 
@@ -27,11 +29,20 @@ def test_the_loss_is_upcls_divided_by_the_share_of_new_classes() -> None:
     batch = batch_at(torch.tensor(RAW), LABELS)
     ours, theirs = (
         fixture(prior_reach=0.0, distil="features").losses(batch),
-        fixture(UPCL, weighting="share").losses(batch),
+        fixture(UPCL, "share").losses(batch),
     )
     assert {name: float(value) for name, value in ours.items()} == pytest.approx(
         {name: float(value) / 0.5 for name, value in theirs.items()}, rel=1e-5
     )
+
+
+@pytest.mark.parametrize(("num_kept", "weight"), [(0, 2.0), (10, 2 * 20 / 30), (40, 4 / 6)])
+def test_distillation_stands_in_for_the_old_images_that_are_missing(num_kept: int, weight: float) -> None:
+    """Without exemplars, C_old / C_new; if old classes have as many images as new ones, C_old / C."""
+    images = Samples(torch.zeros(20 + num_kept, 1), torch.zeros(20 + num_kept, dtype=torch.int64))
+    method = UPCLPlus()
+    method.task, method.data = Task(index=2, num_old=4, num_new=2, train=images[:20]), images
+    assert method.term_weights("missing") == pytest.approx((1.0, weight))
 
 
 def test_what_is_distilled() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -70,6 +73,12 @@ def test_weights_that_do_not_fit_are_errors(tmp_path: Path) -> None:
         load_pretrained(backbone, "resnet18-7x7", {**weights, "conv1.weight": torch.zeros(64, 1, 7, 7)}, path)
     with pytest.raises(UserError, match="1 tensors are unexpected, such as strange"):
         load_pretrained(backbone, "resnet18-7x7", {**weights, "strange": torch.zeros(1)}, path)
+    with pytest.raises(UserError, match=r"1 tensors are of another type, such as stem\.0\.0\.weight"):
+        load_pretrained(backbone, "resnet18-7x7", {**weights, "conv1.weight": weights["conv1.weight"].long()}, path)
+    for value in (float("nan"), float("inf"), 1e300):  # the last is too large for the network
+        spoiled = torch.full_like(weights["conv1.weight"], value, dtype=torch.float64)
+        with pytest.raises(UserError, match=r"1 tensors are not finite, such as stem\.0\.0\.weight"):
+            load_pretrained(backbone, "resnet18-7x7", {**weights, "conv1.weight": spoiled}, path)
     with pytest.raises(UserError, match=r"w\.pth fits none of resnet18-7x7, .*: its first names are x$"):
         infer_backbone({"x": torch.zeros(1)}, path)
     path.write_bytes(b"no weights")
@@ -77,6 +86,69 @@ def test_weights_that_do_not_fit_are_errors(tmp_path: Path) -> None:
         read_weights(path)
     with pytest.raises(UserError, match="no such file"):
         read_weights(tmp_path / "missing.safetensors")
+
+
+def test_a_state_dict_that_contains_itself_has_no_tensors(tmp_path: Path) -> None:
+    endless: dict[str, Any] = {}
+    endless["state_dict"] = endless
+    torch.save(endless, tmp_path / "w.pth")
+    with pytest.raises(UserError, match="contains no named tensors"):
+        read_weights(tmp_path / "w.pth")
+    torch.save({"state_dict": {"model": {"fc.bias": torch.zeros(2)}}}, tmp_path / "w.pth")
+    assert list(read_weights(tmp_path / "w.pth")) == ["fc.bias"]
+
+
+def test_deeply_nested_tuples_are_refused(tmp_path: Path) -> None:
+    """Hashing them would overflow the stack and end the process."""
+    deep = b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\x01s."
+    with zipfile.ZipFile(tmp_path / "w.pth", "w") as archive:
+        archive.writestr("w/data.pkl", deep)
+    (tmp_path / "legacy.pth").write_bytes(deep)
+    for name in ("w.pth", "legacy.pth"):
+        with pytest.raises(UserError, match="tuples are nested more than 100 deep"):
+            read_weights(tmp_path / name)
+
+
+def test_files_of_old_versions_of_torch_are_read(tmp_path: Path) -> None:
+    torch.save({"fc.bias": torch.ones(2)}, tmp_path / "w.pth", _use_new_zipfile_serialization=False)
+    assert torch.equal(read_weights(tmp_path / "w.pth")["fc.bias"], torch.ones(2))
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch warns of sparse and quantised tensors
+@pytest.mark.parametrize(
+    "strange",
+    [
+        lambda: torch.eye(2).to_sparse(),
+        lambda: torch.eye(2).to_sparse_csr(),
+        lambda: torch.quantize_per_tensor(torch.eye(2), 0.1, 0, torch.qint8),
+        lambda: torch.empty(2, 2, device="meta"),
+        lambda: torch.nested.nested_tensor([torch.zeros(1), torch.zeros(2)]),
+    ],
+    ids=["coo", "csr", "quantised", "meta", "nested"],
+)
+def test_tensors_that_are_not_plain_are_errors(strange: Callable[[], Tensor], tmp_path: Path) -> None:
+    torch.save({"conv1.weight": strange()}, tmp_path / "w.pth")
+    with pytest.raises(UserError, match=r"conv1\.weight is sparse, quantised or without values"):
+        read_weights(tmp_path / "w.pth")
+
+
+@pytest.mark.parametrize("name", ["model." * 100_000 + "x", "layer1." + "9" * 5000 + ".conv1.weight", ("a", "b"), 5])
+def test_names_are_short_texts(name: object, tmp_path: Path) -> None:
+    torch.save({name: torch.zeros(1)}, tmp_path / "w.pth")
+    with pytest.raises(UserError, match="a tensor whose name is not text of at most 250 characters"):
+        read_weights(tmp_path / "w.pth")
+
+
+def test_a_small_file_that_unpacks_to_a_large_one_is_not_read(tmp_path: Path) -> None:
+    torch.save({"x": torch.zeros(1_000_000)}, tmp_path / "w.pth")
+    with (
+        zipfile.ZipFile(tmp_path / "w.pth") as old,
+        zipfile.ZipFile(tmp_path / "x.pth", "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(UserError, match=r"cannot read weights from .*x\.pth: it unpacks to 4,0\d\d,\d\d\d bytes"):
+        read_weights(tmp_path / "x.pth")
 
 
 @pytest.mark.parametrize("name", PRETRAINED)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import io
 
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from upcl.nets import PrototypeHead
+from upcl.core.matching import optimal_assignment
+from upcl.nets import PrototypeHead, prototype_head
 
 
 def assigned_head(dim: int = 16) -> PrototypeHead:
@@ -108,3 +110,43 @@ def test_forgetting_a_class_erases_its_centroid() -> None:
     head.forget(1)
     assert head.centroids.norm(dim=1).tolist()[1] == 0
     assert torch.allclose(head.centroids.norm(dim=1)[[0, 2, 3]], torch.ones(3))
+
+
+@pytest.mark.parametrize("by_distance", [False, True])
+def test_many_classes_are_matched_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch, *, by_distance: bool) -> None:
+    monkeypatch.setattr(prototype_head, "MAX_MATCHED", 8)
+    sizes = []
+
+    def counted(similarity: torch.Tensor) -> torch.Tensor:
+        sizes.append(similarity.shape)
+        return optimal_assignment(similarity)
+
+    monkeypatch.setattr(prototype_head, "optimal_assignment", counted)
+    torch.manual_seed(0)
+    head = PrototypeHead(4)
+    head.grow(5)
+    head.grow(20)
+    head.update_centroids(F.normalize(torch.randn(25, 4)), torch.arange(25), 0.9)
+    closeness = [float((head.centroids * head.vectors).sum())]
+    moved = torch.tensor([7, 2, 9, 24, 9, 11])
+    for labels in (moved, None):
+        before = head.assignment.clone()
+        head.assign(5, labels, by_distance=by_distance)
+        others = torch.ones(25, dtype=torch.bool).index_fill_(
+            0, torch.arange(5, 25) if labels is None else moved, False
+        )
+        others[:5] = True
+        assert torch.equal(head.assignment[others], before[others]), "old classes and those that did not move"
+        assert head.assignment.sort().values.tolist() == list(range(25))
+        closeness.append(float((head.centroids * head.vectors).sum()))
+    assert closeness == sorted(closeness) and closeness[0] < closeness[-1]
+    assert sizes == [(4, 4), (8, 8), (8, 8), (4, 4)]
+
+
+def test_as_many_classes_as_dimensions_are_matched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prototype_head, "MAX_MATCHED", 1)
+    head = PrototypeHead(4)
+    head.grow(4)
+    head.update_centroids(head.frame.flip(0), torch.arange(4), 0.9)
+    head.assign(0, torch.tensor([0]))
+    assert head.assignment.tolist() == [3, 2, 1, 0]

@@ -19,7 +19,7 @@ from upcl.nets.network import HeadT
 
 from .setting import Setting
 
-TermWeights = Literal["share", "normalised"]
+TermWeights = Literal["share", "normalised", "missing"]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -202,7 +202,8 @@ class Method(ABC, Generic[HeadT]):
 
         Args:
             weights: "share": C_new / C and C_old / C, which sum to 1; "normalised": both divided by C_new / C, so that
-                learning is as strong in the last task as in the first.
+                learning is as strong in the last task as in the first; "missing": 1, and the number of images that old
+                classes would have, if they were as frequent as new ones, over the number of all images that there are.
 
         Example:
             >>> from upcl.methods.wa import WA
@@ -214,7 +215,8 @@ class Method(ABC, Generic[HeadT]):
         """
         if weights == "share":
             return 1 - self.old_share, self.old_share
-        return 1.0, self.task.num_old / self.task.num_new
+        ratio = self.task.num_old / self.task.num_new
+        return 1.0, ratio if weights == "normalised" else ratio * len(self.task.train) / len(self.data)
 
     @torch.no_grad()
     def extract(self, samples: Samples) -> Tensor:

@@ -113,7 +113,7 @@ class ClosedForm(Method[StatisticsHead], ABC):
             statistics = everything - Statistics.of(left_out, targets, head.num_classes)
             for i, strength in enumerate(self.strengths):
                 weight, bias = self.solve(statistics, strength)
-                correct[i] += float(((left_out @ weight.T + bias).argmax(1) == targets).sum())
+                correct[i] += float(((left_out @ weight.T).add_(bias).argmax(1) == targets).sum())
             total += len(targets)
             if total >= ENOUGH:
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,12 +132,23 @@ def find_method(name: str) -> MethodClass:
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look annotations up there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UserError(f"{path} failed on import:\n{_own_traceback(error, spec.origin)}") from error
     method = getattr(module, attribute, None)
     if not (isinstance(method, type) and issubclass(method, Method)):
         names = [n for n, v in vars(module).items() if isinstance(v, type) and issubclass(v, Method)]
         raise unknown_choice(f"method in {path}", attribute, names)
     return method
+
+
+def _own_traceback(error: BaseException, path: str | None) -> str:
+    """The traceback from a file on, without what called it."""
+    frames = error.__traceback__
+    while frames and frames.tb_frame.f_code.co_filename != path:
+        frames = frames.tb_next
+    return "".join(traceback.format_exception(type(error), error, frames)).rstrip()
 
 
 def method_options(

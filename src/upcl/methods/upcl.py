@@ -185,4 +185,5 @@ class UPCL(MarginMethod[PrototypeHead]):
     def _assign(self, unit: Tensor, batch: Batch) -> None:
         self.net.head.update_centroids(unit, batch.labels, self.ema)
         if self.assign_every == "batch" or batch.step == 0:
-            self.net.head.assign(self.task.num_old, by_distance=self.assign == "l2")
+            labels = batch.labels if self.assign_every == "batch" else None
+            self.net.head.assign(self.task.num_old, labels, by_distance=self.assign == "l2")

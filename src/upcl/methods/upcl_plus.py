@@ -21,10 +21,12 @@ from .upcl import UPCL, Prototypes
 class UPCLPlus(UPCL):
     """UPCL with reachable prototypes and terms of the same strength in every task.
 
-    `L = lambda_1 L_feat + L_proto + C_old / C_new L_KD`. Features behind a ReLU are never negative, so they come no
-    closer than a cosine of about 0.7 to a random prototype. Here, every prototype owns a few feature dimensions: the
-    prototypes are orthonormal, as in UPCL, and none is negative anywhere. The prior may ask for no larger gap of
-    cosines than `prior_reach`.
+    `L = lambda_1 L_feat + L_proto + w (L_FKD + L_KD)` with `w = C_old / C_new`, or with `weighting="missing"`
+    `w = C_old n / N`, where n is the mean number of images of a new class and N the number of all images: nearly the
+    same with few exemplars and many new images, and C_old / C if no image were missing.
+    Features behind a ReLU are never negative, so they come no closer than a cosine of about 0.7 to a random prototype.
+    Here, every prototype owns a few feature dimensions: prototypes are orthonormal, as in UPCL, and nowhere negative.
+    The prior may ask for no larger gap of cosines than `prior_reach`.
 
     References:
         This project: docs/upcl-plus.md. It builds on L. Wang, L. Xiang, Y. Wang, H. Wu and Z. He. Rethinking
@@ -51,7 +53,12 @@ class UPCLPlus(UPCL):
         "validation (docs/upcl-plus.md)",
     )
     coordinates: Natural = option(2, "feature dimensions that each prototype owns, if 'nonnegative'", "here")
-    weighting: TermWeights | None = option("normalised", "weights of the terms, as in upcl", "here")
+    weighting: TermWeights | None = option(
+        "normalised",
+        "weights of the terms, as in upcl, or 'missing': distillation is weighted by C_old n / N, where n is the mean "
+        "number of images of a new class, and N the number of all images",
+        "validation (docs/upcl-plus.md)",
+    )
     distil: Literal["features", "cosines", "both"] = option(
         "both",
         "what is distilled: features (L_FKD), cosines to the old prototypes (KD_T), or both",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from upcl.core.errors import UserError
+from upcl.core.files import check_archive
+from upcl.core.pickles import check_nesting, check_torch_archive
 
 from .backbones import FeatureExtractor
 from .mobile import rename_efficientnet, rename_mobilenet
@@ -22,6 +26,9 @@ _PREFIXES = ("module.", "model.", "backbone.", "encoder.", "state_dict.")
 _CLASSIFIERS = ("fc.", "_fc.", "head.", "classifier.")
 _CONVOLUTIONS = {"1": "first", "2": "second", "3": "third"}
 _SHOWN = 3  # names in a message
+_MAX_NAME = 250  # characters of a tensor's name
+_LEGACY_PICKLES = 5  # in a file of PyTorch before 1.6: two numbers, the system, the object and its storages
+_MAX_NESTING = 4  # a state dict under "model" under "state_dict", for example
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
@@ -34,7 +41,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         The tensors by name.
 
     Raises:
-        UserError: If the file does not exist or contains no named tensors.
+        UserError: If the file does not exist or contains no named tensors, or tensors that are sparse or quantised.
 
     Example:
         >>> import tempfile
@@ -43,23 +50,45 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         >>> list(read_weights(path))
         ['fc.bias']
     """
+    if not path.is_file():
+        raise UserError(f"no such file: {path}")
     try:
-        if path.suffix == ".safetensors":
-            return safetensors.torch.load_file(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise UserError(f"no such file: {path}") from None
+        content: Any = _load(path)
     except Exception as error:  # readers of pickles and archives raise many types for files that are neither
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(f"cannot read weights from {path}: {reason[0]}") from None
-    while not isinstance(content, Mapping) or not any(isinstance(value, Tensor) for value in content.values()):
+    for _ in range(_MAX_NESTING):
         if not isinstance(content, Mapping):
             raise UserError(f"{path} is not a state dict but a {type(content).__name__}")
-        inner = [content[key] for key in ("state_dict", "model", "model_state_dict") if key in content]
-        if not inner:
-            raise UserError(f"{path} contains no named tensors")
-        content = inner[0]
-    return {str(name): value for name, value in content.items() if isinstance(value, Tensor)}
+        tensors = {name: value for name, value in content.items() if isinstance(value, Tensor)}
+        if tensors:
+            return _checked(tensors, path)
+        content = next((content[key] for key in ("state_dict", "model", "model_state_dict") if key in content), {})
+    raise UserError(f"{path} contains no named tensors")
+
+
+def _load(path: Path) -> Any:
+    if path.suffix == ".safetensors":
+        return safetensors.torch.load_file(path)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            check_archive(path, archive)
+            check_torch_archive(archive)
+    else:
+        with path.open("rb") as file:
+            for _ in range(_LEGACY_PICKLES):
+                check_nesting(file)
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+def _checked(tensors: Mapping[Any, Tensor], path: Path) -> dict[str, Tensor]:
+    """Tensors that a network can be filled with."""
+    for name, value in tensors.items():
+        if not isinstance(name, str) or len(name) > _MAX_NAME:
+            raise UserError(f"{path} has a tensor whose name is not text of at most {_MAX_NAME} characters")
+        if value.layout is not torch.strided or value.is_quantized or value.is_meta or value.is_nested:
+            raise UserError(f"{path}: {name} is sparse, quantised or without values: save it as a plain tensor")
+    return dict(tensors)
 
 
 def infer_backbone(weights: Mapping[str, Tensor], path: Path) -> str:
@@ -168,7 +197,7 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
         path: where they come from, for messages.
 
     Raises:
-        UserError: If tensors are missing, unexpected or of another shape; the message names some.
+        UserError: If tensors are missing, unexpected, of another shape or type, or not finite; the message names some.
 
     Example:
         >>> from upcl.nets import make_backbone
@@ -182,11 +211,15 @@ def load_pretrained(backbone: FeatureExtractor, name: str, weights: Mapping[str,
     """
     own = _shapes(backbone)
     given = _timm_names(backbone, weights) if isinstance(backbone, TimmBackbone) else _renamed(name, weights)
+    both, floats = own.keys() & given.keys(), {key for key, v in backbone.state_dict().items() if v.is_floating_point()}
     problems = {
         "missing": sorted(own.keys() - given.keys()),
         "unexpected": sorted(given.keys() - own.keys()),
-        "of another shape": [key for key in own if key in given and own[key] != given[key].shape],
+        "of another shape": sorted(key for key in both if own[key] != given[key].shape),
+        "of another type": sorted(key for key in both if given[key].is_floating_point() != (key in floats)),
     }
+    if not any(problems.values()):  # they are as large as the backbone's, so that this takes little memory
+        problems["not finite"] = sorted(key for key, value in given.items() if not value.float().isfinite().all())
     for problem, names in problems.items():
         if names:
             shown = ", ".join(names[:_SHOWN])

@@ -13,6 +13,8 @@ from upcl.core.matching import is_optimal_assignment, optimal_assignment
 
 from .heads import Head
 
+MAX_MATCHED = 512  # classes of one matching, unless there are as many dimensions: its time is cubic
+
 
 class PrototypeHead(Head):
     """Classifier with fixed prototypes: scores cos(f, phi_k). Nothing here is learned by gradient.
@@ -99,19 +101,33 @@ class PrototypeHead(Head):
         self.met = self.met | present
 
     @torch.no_grad()
-    def assign(self, num_old: int, *, by_distance: bool = False) -> None:
+    def assign(self, num_old: int, labels: Tensor | None = None, *, by_distance: bool = False) -> None:
         """Assign the prototypes of the new classes to them so that centroids and prototypes are closest; old ones keep
         theirs.
 
         "Closest" is the largest sum of cosines (official code) or the smallest sum of distances (the paper's equation).
-        The solver is only called if the present assignment is not provably optimal.
+        The solver is only called if the present assignment is not provably optimal. With more than 512 new classes and
+        more than dimensions, up to 512 classes at a time exchange the prototypes that they own.
 
         Args:
             num_old: number of old classes.
+            labels: classes whose centroids have moved; among too many classes for one matching, only these are matched.
             by_distance: minimise distances instead of maximising cosines.
         """
-        cosines = self.centroids[num_old:] @ self.frame[num_old : self.num_classes].T
+        if self.num_classes - num_old <= max(MAX_MATCHED, self.frame.shape[1]):
+            self._match(slice(num_old, None), slice(num_old, self.num_classes), by_distance=by_distance)
+            return
+        moved = torch.arange(self.num_classes, device=self.met.device) if labels is None else labels.unique()
+        for classes in moved[moved >= num_old].split(MAX_MATCHED):
+            self._match(classes, self.assignment[classes].sort().values, by_distance=by_distance)
+
+    def _match(self, classes: Tensor | slice, owned: Tensor | slice, *, by_distance: bool) -> None:
+        """Assign to these classes the prototypes that they own together, given in ascending order."""
+        cosines = self.centroids[classes] @ self.frame[owned].T
         similarity = -(2 - 2 * cosines).clamp(min=0).sqrt() if by_distance else cosines
-        if not is_optimal_assignment(similarity, self.assignment[num_old:] - num_old):
-            new = optimal_assignment(similarity) + num_old
-            self.assignment = torch.cat([self.assignment[:num_old], new])
+        prototypes = torch.arange(len(self.frame), device=self.frame.device)[owned]
+        present = torch.searchsorted(prototypes, self.assignment[classes])
+        if not is_optimal_assignment(similarity, present):
+            assignment = self.assignment.clone()
+            assignment[classes] = prototypes[optimal_assignment(similarity)]
+            self.assignment = assignment
