@@ -6,13 +6,14 @@ import hashlib
 import io
 import os
 import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
 from upcl.core.errors import CheckpointError
-from upcl.training.checkpoints import load_checkpoint, save_checkpoint
+from upcl.training.checkpoints import load_checkpoint, restoring, save_checkpoint
 
 STATE = {"epoch": 3, "net": {"weight": torch.arange(4.0)}, "names": ["a", "b"], "best": None}
 
@@ -74,3 +75,34 @@ def test_a_kill_during_a_write_leaves_the_old_checkpoint(tmp_path: Path, monkeyp
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(path, {**STATE, "epoch": 4})
     assert load_checkpoint(path)["epoch"] == 3
+
+
+def write_with_digest(path: Path, body: bytes) -> Path:
+    path.write_bytes(f"upcl-checkpoint 1 {hashlib.sha256(body).hexdigest()}\n".encode() + body)
+    return path
+
+
+def test_damage_with_the_right_digest_is_an_error(tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "x.pt", STATE)
+    body = (tmp_path / "x.pt").read_bytes().partition(b"\n")[2]
+    empty = io.BytesIO()
+    zipfile.ZipFile(empty, "w").close()
+    for damaged in (b"PK", body[:-10], body[: len(body) // 2], b"PK\x03\x04" + b"\0" * 99, empty.getvalue()):
+        with pytest.raises(CheckpointError, match=r"x\.pt is damaged|was not loaded"):
+            load_checkpoint(write_with_digest(tmp_path / "x.pt", damaged))
+
+
+def test_compressed_archive_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data/0", bytes(10**6))
+    with pytest.raises(CheckpointError, match="is compressed"):
+        load_checkpoint(write_with_digest(tmp_path / "x.pt", packed.getvalue()))
+
+
+def test_what_fails_while_a_state_is_put_back_is_damage_to_it() -> None:
+    for error in (KeyError("net"), TypeError("x"), RuntimeError("size mismatch"), RecursionError()):
+        with pytest.raises(CheckpointError, match="the state is damaged"), restoring("the state"):
+            raise error
+    with pytest.raises(OSError, match="disk"), restoring("the state"):
+        raise OSError("disk full")

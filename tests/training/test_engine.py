@@ -121,6 +121,13 @@ def test_single_remaining_image_joins_the_previous_batch() -> None:
     assert sizes == [8, 9]
 
 
+def test_lone_image_counts_twice_and_its_loss_once() -> None:
+    net, reported = Line(), list[EpochResult]()
+    given = stage(net, num=1, epochs=1, lr=1e-9)
+    train(net, given, on_epoch=reported.append)
+    assert reported[0].losses["size"] == pytest.approx(0.02), "a mean over images"
+
+
 def test_divergence_is_an_error_that_names_the_loss() -> None:
     net = Line()
     with pytest.raises(TrainingError, match=r"loss 'fit' became .* lower learning rate"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from upcl.core.errors import CheckpointError, UserError
 from upcl.core.identity import json_sha256
 from upcl.core.lease import LostLeaseError
+from upcl.training.checkpoints import save_checkpoint
 from upcl.training.run_folder import RunFolder
 
 
@@ -75,6 +77,18 @@ def test_task_checkpoint_supersedes_earlier_ones_only(tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == [".nfs0001", "task-1.pt"]
 
 
+def test_only_our_own_leftovers_are_removed(tmp_path: Path) -> None:
+    with run_folder(tmp_path) as folder:
+        folder.save_task(0, {})
+    left = tmp_path / "checkpoints" / ".0123456789ab.0123456789ab.partial"
+    (tmp_path / "my.partial.notes").mkdir()
+    for path in (left, tmp_path / "thesis.partial"):
+        path.write_text("half")
+    with run_folder(tmp_path, resume=True):
+        pass
+    assert not left.exists() and (tmp_path / "thesis.partial").exists() and (tmp_path / "my.partial.notes").is_dir()
+
+
 def test_checkpoint_under_another_name_is_refused(tmp_path: Path) -> None:
     with run_folder(tmp_path) as folder:
         folder.save_task(0, {})
@@ -91,7 +105,8 @@ def test_checkpoint_is_due_after_the_given_time(tmp_path: Path) -> None:
 
 
 def test_events_from_a_position_on_are_removed(tmp_path: Path) -> None:
-    events = [{"task": t, "stage": s, "epoch": e} for t in range(2) for s in range(2) for e in range(2)]
+    positions = itertools.product(range(2), repeat=3)
+    events = [{"task": t, "stage": s, "epoch": e, "losses": {"ce": 1.5}} for t, s, e in positions]
     with run_folder(tmp_path) as folder:
         for event in events:
             folder.log(event)
@@ -100,3 +115,29 @@ def test_events_from_a_position_on_are_removed(tmp_path: Path) -> None:
         folder.truncate_events((1, 0, 1))
     kept = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
     assert kept == events[:5]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[" * 10_000, "9" * 5000, "[" * 500 + "]" * 500])
+def test_damaged_config_is_refused(tmp_path: Path, content: str) -> None:
+    with run_folder(tmp_path):
+        pass
+    (tmp_path / "config.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"config\.json is damaged"), run_folder(tmp_path):
+        raise AssertionError("the config was accepted")
+
+
+@pytest.mark.parametrize("line", ["[1]", "3", '{"task": 0}', '{"task": "x", "stage": 0, "epoch": 0}', "[" * 10_000])
+def test_lines_that_are_no_events_are_removed(tmp_path: Path, line: str) -> None:
+    event = {"task": 0, "stage": 0, "epoch": 0, "losses": {}}
+    with run_folder(tmp_path) as folder:
+        (tmp_path / "events.jsonl").write_text(line + "\n")
+        folder.log(event)
+        folder.truncate_events((9, 0, 0))
+    assert (tmp_path / "events.jsonl").read_text() == json.dumps(event) + "\n"
+
+
+def test_checkpoint_without_its_name_is_refused(tmp_path: Path) -> None:
+    with run_folder(tmp_path) as folder:
+        save_checkpoint(tmp_path / "checkpoints" / "task-0.pt", {"config_digest": Config().digest()})
+        with pytest.raises(CheckpointError, match="was written as None"):
+            folder.last_task(3)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from upcl.core.errors import CheckpointError
+from upcl.core.errors import CheckpointError, UpclError
 from upcl.core.files import write_atomic
+from upcl.core.pickles import check_torch_archive
 
 MAGIC = "upcl-checkpoint"
 VERSION = 1
@@ -66,9 +70,45 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not body.startswith(b"PK"):
         raise CheckpointError(f"{path} does not hold an archive of tensors; it was not loaded")
     try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            is_packed = any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist())
+            check_torch_archive(archive)
+        if is_packed:  # as `torch.save` never does
+            raise CheckpointError(f"{path} is compressed: it was not written by upcl, and was not loaded")
         state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(f"{path} holds objects other than tensors and plain values; it was not loaded") from error
+    except CheckpointError:
+        raise
+    except Exception as error:  # a damaged archive can fail in any way
+        raise CheckpointError(f"{path} is damaged: it does not hold an archive of tensors ({error})") from error
     if not isinstance(state, dict):
         raise CheckpointError(f"{path} does not hold the state of a run")
     return state
+
+
+@contextmanager
+def restoring(what: str) -> Iterator[None]:
+    """Report whatever fails while a saved state is put back as damage to it: missing keys, other types, other shapes.
+
+    Args:
+        what: the state.
+
+    Raises:
+        CheckpointError: if anything fails in the block.
+
+    Example:
+        >>> with restoring("the state after task 3"):
+        ...     {}["net"]
+        Traceback (most recent call last):
+        upcl.core.errors.CheckpointError: the state after task 3 is damaged or of another version of upcl (KeyError: ...
+    """
+    try:
+        yield
+    except (UpclError, OSError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise CheckpointError(
+            f"{what} is damaged or of another version of upcl ({reason}): remove the run's folder and start again"
+        ) from error

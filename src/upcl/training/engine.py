@@ -17,6 +17,7 @@ from upcl.core.seeding import SeedPath, seed_all
 from upcl.core.types import Batch, Stage
 from upcl.data import Transform, strengthened
 
+from .checkpoints import restoring
 from .finish import Finish
 
 FitState = dict[str, Any]
@@ -125,10 +126,14 @@ def fit(
     optimizer = torch.optim.SGD(stage.params, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
     first_epoch, best = 0, None
     if start is not None:
-        net.load_state_dict(start["net"])
-        optimizer.load_state_dict(start["optimizer"])
-        first_epoch, best = start["epoch"] + 1, start["best"]
-        finish.load(start["finish"])
+        with restoring(f"the saved epoch of stage '{stage.name}'"):
+            net.load_state_dict(start["net"])
+            _load_optimizer(optimizer, start["optimizer"])
+            first_epoch, best = (
+                start["epoch"] + 1,
+                start["best"] and {key: start["best"][key] for key in ("score", "net")},
+            )
+            finish.load(start["finish"])
 
     with _training_mode(net, stage):
         for epoch in range(first_epoch, recipe.epochs):
@@ -156,7 +161,7 @@ def fit(
                     totals[name] = totals.get(name, 0) + value.detach() * len(index)
                 if on_step:
                     on_step()
-            means = _mean_losses(totals, len(data), stage.name, epoch)
+            means = _mean_losses(totals, sum(map(len, batches)), stage.name, epoch)
             if selector and selector.is_due(epoch, recipe.epochs):
                 with finish.averaged():
                     best = _select_best(best, selector, net, stage)
@@ -167,6 +172,17 @@ def fit(
         finish.apply(best["net"] if best else None, data, transform, device)
 
 
+def _load_optimizer(optimizer: torch.optim.Optimizer, state: FitState) -> None:
+    """Load a saved state and check what torch does not: the options of each group and the shape of each average."""
+    options = [set(group) for group in optimizer.param_groups]
+    optimizer.load_state_dict(state)
+    if [set(group) for group in optimizer.param_groups] != options:
+        raise ValueError("the optimizer has other options")
+    for parameter, averages in optimizer.state.items():
+        if any(value is not None and value.shape != parameter.shape for value in averages.values()):
+            raise ValueError("the optimizer has an average of another shape")
+
+
 def _set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> float:
     for group in optimizer.param_groups:
         group["lr"] = lr
@@ -174,7 +190,9 @@ def _set_learning_rate(optimizer: torch.optim.Optimizer, lr: float) -> float:
 
 
 def _make_batches(order: Tensor, batch_size: int) -> list[Tensor]:
-    """Indices of each batch. A single remaining image joins the batch before it, since batch norm needs two."""
+    """Indices of each batch. Batch norm needs two images: one left over joins the batch before it, or counts twice."""
+    if len(order) == 1:
+        order = order.repeat(2)
     batches = list(order.split(batch_size))
     if len(batches) > 1 and len(batches[-1]) == 1:
         batches[-2:] = [torch.cat(batches[-2:])]

@@ -22,20 +22,34 @@ TOP = 5
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Prediction counts of one reading.
+    """Prediction counts of one reading. They are sparse: test images are fewer than pairs of many classes.
 
     Args:
-        confusion: entry (i, j) counts the images of class i that were predicted as class j.
-        top5: entry i counts the images of class i whose class is among the five highest scores.
+        confusion: entry (i, j) counts the images of class i that were predicted as class j (C x C, sparse).
+        top5: entry i counts the images of class i whose class is among the five highest scores (C).
 
     Example:
-        >>> reading = Reading(confusion=torch.tensor([[3, 1], [0, 4]]), top5=torch.tensor([4, 4]))
-        >>> reading.confusion.diagonal().tolist()  # correct predictions of each class
-        [3, 4]
+        >>> reading = Reading(confusion=torch.tensor([[3, 1], [0, 4]]).to_sparse(), top5=torch.tensor([4, 4]))
+        >>> reading.hits.tolist(), reading.totals.tolist()
+        ([3, 4], [4, 4])
     """
 
     confusion: Tensor
     top5: Tensor
+
+    @property
+    def hits(self) -> Tensor:
+        """Correct predictions of each class."""
+        labels, predicted = self.confusion.indices()
+        return self._sum_by_class(labels[labels == predicted], self.confusion.values()[labels == predicted])
+
+    @property
+    def totals(self) -> Tensor:
+        """Images of each class."""
+        return self._sum_by_class(self.confusion.indices()[0], self.confusion.values())
+
+    def _sum_by_class(self, labels: Tensor, counts: Tensor) -> Tensor:
+        return torch.zeros_like(self.top5).index_add_(0, labels, counts)
 
 
 class PredictionCounter:
@@ -48,13 +62,13 @@ class PredictionCounter:
     Example:
         >>> counter = PredictionCounter(2, torch.device("cpu"))
         >>> counter.add(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([0, 1]))
-        >>> counter.reading().confusion.tolist()
+        >>> counter.reading().confusion.to_dense().tolist()
         [[1, 0], [1, 0]]
     """
 
     def __init__(self, num_classes: int, device: torch.device) -> None:
         self.num_classes = num_classes
-        self.confusion = torch.zeros(num_classes * num_classes, dtype=torch.int64, device=device)
+        self.pairs = [torch.empty(2, 0, dtype=torch.int64, device=device)]
         self.top5 = torch.zeros(num_classes, dtype=torch.int64, device=device)
 
     def add(self, scores: Tensor, labels: Tensor) -> None:
@@ -64,15 +78,17 @@ class PredictionCounter:
             scores: B x C; -inf for classes that cannot be predicted.
             labels: the true classes (B).
         """
-        cells = labels * self.num_classes + scores.argmax(1)
-        self.confusion += torch.bincount(cells, minlength=len(self.confusion))
+        self.pairs.append(torch.stack([labels, scores.argmax(1)]))
         top = scores.topk(min(TOP, self.num_classes), 1)
         hit = ((top.indices == labels[:, None]) & (top.values > -torch.inf)).any(1)
         self.top5 += torch.bincount(labels[hit], minlength=self.num_classes)
 
     def reading(self) -> Reading:
         """The counts so far, on the CPU."""
-        return Reading(self.confusion.view(self.num_classes, -1).cpu(), self.top5.cpu())
+        pairs = torch.cat(self.pairs, 1).cpu()
+        ones = torch.ones(pairs.shape[1], dtype=torch.int64)
+        confusion = torch.sparse_coo_tensor(pairs, ones, (self.num_classes, self.num_classes), check_invariants=True)
+        return Reading(confusion.coalesce(), self.top5.cpu())
 
 
 @torch.no_grad()
@@ -93,7 +109,7 @@ def evaluate(method: Method[Any], samples: Samples, num_seen: int) -> dict[Readi
         >>> harness = MethodHarness(METHODS["icarl"], few_digits(2))
         >>> harness.learn(harness.tasks[0])
         >>> readings = evaluate(harness.method, harness.protocol.test(2), num_seen=2)
-        >>> readings["head"].confusion.sum(1).tolist()
+        >>> readings["head"].totals.tolist()
         [2, 2]
     """
     device = method.setting.device

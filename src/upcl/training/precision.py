@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import time
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import get_args
 import torch
 from torch import nn
 
-from upcl.core.files import write_json
+from upcl.core.files import parse_json, write_json
 from upcl.core.seeding import preserve_rng_state
 from upcl.data.io.paths import cache_root
 from upcl.nets import Precision
@@ -73,7 +72,7 @@ def stored_precision(folder: Path) -> Precision | None:
         'bfloat16'
     """
     try:
-        stored = json.loads((folder / "config.json").read_text())["precision"]
+        stored = parse_json((folder / "config.json").read_text())["precision"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return stored if stored in get_args(Precision) else None
@@ -128,7 +127,7 @@ def faster_precision() -> Precision:
 def _read(path: Path) -> dict[str, Precision]:
     """The cached decisions; a damaged file counts as empty."""
     try:
-        content = json.loads(path.read_text())
+        content = parse_json(path.read_text())
     except (OSError, ValueError):
         return {}
     known = get_args(Precision)

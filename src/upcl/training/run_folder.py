@@ -22,12 +22,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from upcl.core.errors import CheckpointError, UserError
-from upcl.core.files import PARTIAL, write_atomic, write_json
+from upcl.core.files import PARTIAL, errors_name, is_partial, parse_json, write_atomic, write_json
 from upcl.core.identity import differences
 from upcl.core.lease import NAME as LEASE
 from upcl.core.lease import Lease, hold_lease
 
 from .checkpoints import load_checkpoint, save_checkpoint
+from .events import FILE_NAME as EVENTS_FILE
+from .events import read_events
 
 Position = tuple[int, int, int]
 """Indices of task, stage and epoch."""
@@ -100,10 +102,10 @@ class RunFolder:
         """Whether there is a run to continue; a folder that is neither empty nor a run's is refused, untouched."""
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"{self.path} is a file: choose another --out")
-        content = [p.name for p in self.path.iterdir()] if self.path.exists() else []
-        if all(name == ".lock" or name.startswith(LEASE) or name.endswith(PARTIAL) for name in content):
+        content = list(self.path.iterdir()) if self.path.exists() else []
+        if all(path.name == ".lock" or path.name.startswith(LEASE) or is_partial(path) for path in content):
             return False
-        if "config.json" not in content:
+        if not (self.path / "config.json").exists():
             raise UserError(f"{self.path} is not empty and does not hold a run: choose another --out")
         if not self.resume:
             raise UserError(f"{self.path} already holds a run: add --resume to continue it, or choose another --out")
@@ -116,15 +118,16 @@ class RunFolder:
             write_json(config_file, self.config.to_json())
         else:
             try:
-                stored = json.loads(config_file.read_text())
-            except ValueError:
-                raise CheckpointError(f"{config_file} is damaged: it is not JSON") from None
+                stored = parse_json(config_file.read_text())
+            except ValueError as error:
+                raise CheckpointError(f"{config_file} is damaged: it is not JSON ({error})") from None
             if changes := differences(stored, self.config.to_json()):
                 raise UserError(f"{self.path} holds a run with another config:\n  " + "\n  ".join(changes))
         (self.path / "checkpoints").mkdir(exist_ok=True)
-        (self.path / "events.jsonl").touch()
-        for partial in self.path.rglob(f"*{PARTIAL}*"):
-            partial.unlink()
+        (self.path / EVENTS_FILE).touch()
+        for path in self.path.rglob(f"*{PARTIAL}*"):
+            if is_partial(path):
+                path.unlink()
 
     def _checkpoint(self, task: int, stage: int | None = None) -> Path:
         suffix = "" if stage is None else f"-stage-{stage}"
@@ -203,34 +206,28 @@ class RunFolder:
         state = load_checkpoint(path)
         if state.get("config_digest") != self.config.digest():
             raise CheckpointError(f"{path} belongs to another run: its config digest differs")
-        if state["file"] != path.name:
-            raise CheckpointError(f"{path} was written as {state['file']}: rename it back")
+        if state.get("file") != path.name:
+            raise CheckpointError(f"{path} was written as {state.get('file')}: rename it back")
         return state
 
     def truncate_events(self, position: Position) -> None:
-        """Remove the events of epochs that will be trained again, and a last line that a kill cut off.
+        """Remove the events of epochs that will be trained again, and lines that are none.
 
         Args:
             position: the first task, stage and epoch to be trained again.
         """
         self.check()
-        path = self.path / "events.jsonl"
-        kept = []
-        for line in path.read_text(errors="replace").splitlines():
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if (event["task"], event["stage"], event["epoch"]) < position:
-                kept.append(line + "\n")
+        path = self.path / EVENTS_FILE
+        kept = [f"{line}\n" for line, event in read_events(path) if event.position < position]
         write_atomic(path, "".join(kept).encode())
 
     def log(self, event: Mapping[str, Any]) -> None:
         """Append an event.
 
         Args:
-            event: JSON-serialisable values with `task`, `stage` and `epoch`.
+            event: JSON-serialisable values, among them those of an `Event`.
         """
         self.check()
-        with open(self.path / "events.jsonl", "a") as file:
+        path = self.path / EVENTS_FILE
+        with errors_name(path), open(path, "a") as file:
             file.write(json.dumps(event) + "\n")

@@ -98,7 +98,7 @@ class SharedRunFolder(RunFolder):
         """Append an event.
 
         Args:
-            event: JSON-serialisable values with `task`, `stage` and `epoch`.
+            event: JSON-serialisable values, among them those of an `Event`.
         """
         if self.world.is_first:
             super().log(event)

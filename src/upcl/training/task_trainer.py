@@ -17,6 +17,7 @@ from upcl.core.seeding import seed_all
 from upcl.core.types import Stage, Task
 from upcl.methods import Method
 
+from .checkpoints import restoring
 from .engine import EpochResult, EpochSelector, FitState, fit
 from .run_folder import RunFolder
 
@@ -95,14 +96,18 @@ class TaskTrainer:
         seed_all(self.seed, "task", task.index)
         for index, stage in enumerate(self.method.learn(task)):
             saved = self.folder.open_stage(task.index, index)
+            start, finished = None, False
             if saved:
-                self.note_environment_change(saved)
-                stopwatch.earlier = saved["seconds"]
-            if saved and saved["finished"]:
-                self.method.net.load_state_dict(saved["fit"]["net"])
-                self.method.net.eval()
-            else:
-                self._train(task, index, stage, saved["fit"] if saved else None, stopwatch, selector)
+                with restoring(f"the checkpoint of stage {index} of task {task.index}"):
+                    self.note_environment_change(saved)
+                    stopwatch.earlier, start, finished = float(saved["seconds"]), saved["fit"], saved["finished"]
+                    if not isinstance(finished, bool) or not (finished or isinstance(start["epoch"], int)):
+                        raise TypeError("neither a finished stage nor a saved epoch")
+                    if finished:
+                        self.method.net.load_state_dict(start["net"])
+                        self.method.net.eval()
+            if not finished:
+                self._train(task, index, stage, start, stopwatch, selector)
             seed_all(self.seed, "task", task.index, "after", index)
         return stopwatch.seconds()
 
@@ -112,7 +117,7 @@ class TaskTrainer:
         Args:
             saved: a checkpoint with the `notes` and the `environment` of the process that wrote it.
         """
-        self.notes += [note for note in saved["notes"] if note not in self.notes]
+        self.notes += [str(note) for note in saved["notes"] if note not in self.notes]
         if changes := differences(saved["environment"], self.environment):
             self.notes.append(f"resumed in another environment: {'; '.join(changes)}")
 
