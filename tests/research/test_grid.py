@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ def test_options_are_merged_and_name_the_run() -> None:
         ({"vary": {"seed": [1, 1]}}, "two runs are identical"),
         ({"same": ["upcl"]}, "must hold keys and values"),
         ({"vary": {"seed": [-1]}}, "seed"),
+        ({"same": {"options": 3}}, "'options' must hold keys and values"),
+        ({"same": {"options": {1: 2}}}, "options: Input should be a valid string"),
+        ({"vary": {"options": [{}, 3]}}, "'options' must hold keys and values"),
+        ({"same": {1: 2}}, "'same' must hold keys and values"),
+        ({"vary": {1: [2]}}, "'vary' must hold keys and values"),
+        ({"vary": {"seed": list(range(200)), "order_seed": list(range(200))}}, "more than 10,000 runs"),
+        ({"same": {"data": ["digits"]}}, "data must be a name"),
+        ({"same": {"method": date(2001, 1, 1)}}, "method must be a name"),
     ],
 )
 def test_wrong_files_are_refused_with_the_reason(content: dict[str, Any], message: str) -> None:

@@ -100,7 +100,7 @@ def test_long_tails_fall_by_the_factor() -> None:
     assert (
         shuffled == LongTail.parse("exp:0.01:shuffled:0").shares(10) != LongTail.parse("exp:0.01:shuffled:1").shares(10)
     )
-    for wrong in ("exp", "exp:2", "exp:0.0", "linear:0.1", "exp:0.1:sorted"):
+    for wrong in ("exp", "exp:2", "exp:0.0", "linear:0.1", "exp:0.1:sorted", f"exp:0.1:shuffled:{2**32}"):
         with pytest.raises(UserError, match="long tail"):
             LongTail.parse(wrong)
 

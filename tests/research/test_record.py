@@ -10,6 +10,7 @@ import torch
 
 from tests.runs import quick_run
 from upcl.core.errors import UserError
+from upcl.core.identity import json_sha256
 from upcl.research.record import Record, finished_record, json_schema, write_json_schema
 from upcl.training.evaluate import READINGS
 
@@ -79,6 +80,17 @@ def test_shipped_schema_is_that_of_the_code(tmp_path: Path, content: dict[str, A
         ({"seconds": "soon"}, "'seconds'"),
         ({"surprise": 1}, "'surprise'"),
         ({"config": {}}, "'config.method'"),
+        ({"config_digest": "0" * 64}, "'config_digest'"),
+        ({"seed": 7}, "'seed'"),
+        ({"classes": ["a"]}, "'class_order'"),
+        ({"class_order": [0, 0, 1, 2, 3, 4]}, "'class_order'"),
+        ({"seconds": [1.0]}, "'imbalance_ratio'"),
+        ({"seconds": [1.0] * 4}, "'task_sizes'"),
+        ({"a_avg": {"head": float("nan"), "nme": None}}, "'a_avg.head'"),
+        ({"confusion": {"head": [[1, 2]], "nme": None}}, "'confusion'"),
+        ({"confusion": {"head": [[10**400] * 6] * 6, "nme": None}}, "'confusion'"),
+        ({"top1_matrix": {"head": [[1.0], [1.0], [1.0]], "nme": None}}, "'top1_matrix'"),
+        ({"top1_by_class": {"head": [], "nme": None}}, "'top1_by_class'"),
     ],
 )
 def test_invalid_records_are_refused(content: dict[str, Any], change: dict[str, Any], message: str) -> None:
@@ -107,3 +119,18 @@ def test_reproducible_part_leaves_measurements_out(folder: Path) -> None:
     part = Record.read(folder).reproducible_part()
     assert not {"seconds", "peak_memory_mb", "environment"} & set(part)
     assert {"weights_sha256", "top1", "config"} <= set(part)
+
+
+@pytest.mark.parametrize("depth", [60, 10_000])
+def test_deeply_nested_files_are_refused(tmp_path: Path, depth: int) -> None:
+    (tmp_path / "record.json").write_text('{"schema": 2, "environment": ' + "[" * depth + "]" * depth + "}")
+    with pytest.raises(UserError, match="nested more than"):
+        Record.read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["protocol", "task_sizes"])
+def test_config_with_a_new_digest_is_still_checked(content: dict[str, Any], name: str) -> None:
+    wrong: Any = [] if name == "task_sizes" else "nosuch"
+    config = {**content["config"], name: wrong}
+    with pytest.raises(UserError, match="contradicts the other fields"):
+        Record.from_json({**content, "config": config, name: wrong, "config_digest": json_sha256(config)})

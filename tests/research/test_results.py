@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from upcl.research.config import Request, resolve
+from upcl.research.record import Record, SparseCounts
+from upcl.research.report import panels
+from upcl.research.report.load import StoredRun
 from upcl.research.results import ReadingFigures, TaskResult, make_record
 from upcl.training.evaluate import Reading
 
@@ -14,7 +19,7 @@ TOP5 = torch.tensor([10, 9, 10])
 
 
 def figures(task_sizes: list[int]) -> ReadingFigures:
-    return ReadingFigures.of(Reading(CONFUSION, TOP5), task_sizes)
+    return ReadingFigures.of(Reading(CONFUSION.to_sparse(), TOP5), task_sizes)
 
 
 def test_figures_by_hand() -> None:
@@ -39,7 +44,7 @@ def test_task_result_survives_a_checkpoint() -> None:
 def test_record_is_finished_after_the_last_task_only() -> None:
     request = Request(method="finetune", data="synthetic:classes=3,train=2,test=1", tasks=(1, 2))
     config = resolve(request, request.load_dataset(), request.method_class)
-    first = ReadingFigures.of(Reading(torch.tensor([[9]]), torch.tensor([9])), [1])
+    first = ReadingFigures.of(Reading(torch.tensor([[9]]).to_sparse(), torch.tensor([9])), [1])
     results = [
         TaskResult({"head": first, "nme": None}, 1.0, None, 0, 1.0, None),
         TaskResult({"head": figures([1, 2]), "nme": None}, None, 0.2, 0, 2.0, None),
@@ -62,3 +67,37 @@ def test_record_is_finished_after_the_last_task_only() -> None:
     assert record.top1_matrix.head == [[100], [80, 55]]
     assert record.a_last.nme is None and record.forgetting.nme is None
     assert (record.classes, record.class_order) == (["c", "a", "b"], [2, 0, 1])
+
+
+def test_record_of_many_classes_is_small(tmp_path: Path) -> None:
+    num = 2000
+    request = Request(method="finetune", data="synthetic:classes=2,train=1,test=1", tasks=1)
+    config = resolve(request, request.load_dataset(), request.method_class)
+    predicted = torch.arange(num) // 2
+    confusion = torch.zeros(num, num, dtype=torch.int64).scatter_(1, predicted[:, None], 3).to_sparse()
+    found = ReadingFigures.of(Reading(confusion, torch.full((num,), 3)), [num])
+    result = TaskResult({"head": found, "nme": None}, 1.0, None, 0, seconds=1.0, peak_memory_mb=None)
+    record = make_record(
+        dataclasses.replace(config, task_sizes=(num,)),
+        class_order=range(num),
+        classes=[f"class {k}" for k in range(num)],
+        results=[TaskResult.from_json(json.loads(json.dumps(result.to_json())))],
+        weights_sha256="",
+        notes=[],
+        environment={},
+    )
+    assert record.a_last.head == 100 / num, "only the first class is predicted as itself"
+    record.write(tmp_path)
+    assert (tmp_path / "record.json").stat().st_size < 150_000
+    stored = Record.read(tmp_path)
+    assert stored == record
+    assert stored.confusion.head == SparseCounts(
+        labels=list(range(num)), predicted=predicted.tolist(), counts=[3] * num
+    )
+    assert not list(panels.confusion({"Finetune": [StoredRun(tmp_path, stored)]})), "nobody can look at it"
+
+
+def test_confusion_of_a_thousand_classes_is_still_a_table() -> None:
+    for num, kind in ((1000, list), (1001, dict)):
+        reading = Reading(torch.eye(num, dtype=torch.int64).to_sparse(), torch.ones(num, dtype=torch.int64))
+        assert isinstance(ReadingFigures.of(reading, [num]).confusion, kind)

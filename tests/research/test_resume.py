@@ -14,6 +14,7 @@ from tests.runs import STREAM, Stop, quick_run, stop_after
 from upcl.core.errors import CheckpointError, UserError
 from upcl.core.identity import differences
 from upcl.research.run import RunProgress
+from upcl.training.checkpoints import load_checkpoint, save_checkpoint
 
 
 def test_existing_folders_are_never_overwritten(tmp_path: Path) -> None:
@@ -135,8 +136,8 @@ def test_checkpoints_of_another_run_are_refused(interrupted: Path, tmp_path: Pat
 
 
 def test_leftovers_of_a_kill_are_removed_and_foreign_files_are_kept(interrupted: Path) -> None:
-    (interrupted / "record.json.partial").write_text("half")
-    (interrupted / "checkpoints" / "task-0-stage-0.pt.partial").write_text("half")
+    for folder in (interrupted, interrupted / "checkpoints"):
+        (folder / ".0123456789ab.0123456789ab.partial").write_text("half")
     (interrupted / "checkpoints" / ".DS_Store").write_text("not ours")
     quick_run("upcl", out=interrupted, resume=True)
     names = sorted(p.name for p in interrupted.rglob("*") if p.is_file())
@@ -164,3 +165,18 @@ def test_resume_with_another_number_of_threads_is_noted(tmp_path: Path) -> None:
     finally:
         torch.set_num_threads(threads)
     assert f"threads: stored {threads}, requested {threads + 1}" in record.notes[0]
+
+
+def test_altered_task_checkpoints_are_refused(interrupted: Path) -> None:
+    path = interrupted / "checkpoints" / "task-0.pt"
+    state = load_checkpoint(path)
+    changes: list[dict[str, Any]] = [{key: None} for key in ("method", "results", "environment", "notes")]
+    changes += [{"method": {}}, {"method": "x"}, {"results": []}, {"results": state["results"] * 2}, {"results": "x"}]
+    changes += [{"results": [{**state["results"][0], "readings": 3}]}, {"results": [{}]}]
+    changes += [{"method": {**state["method"], key: "x"}} for key in ("growth", "net", "memory")]
+    for change in changes:
+        save_checkpoint(path, {key: value for key, value in {**state, **change}.items() if value is not None})
+        with pytest.raises(CheckpointError, match="checkpoint of the last finished task is damaged"):
+            quick_run("upcl", out=interrupted, resume=True)
+    save_checkpoint(path, state)
+    assert quick_run("upcl", out=interrupted, resume=True).finished

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,8 +34,9 @@ def live_bytes() -> int:
     gc.collect()
     storages = {
         t.untyped_storage().data_ptr(): t.untyped_storage().nbytes()
-        for t in gc.get_objects()
-        if type(t) in (Tensor, nn.Parameter)
+        for found in gc.get_objects()
+        if type(found) in (Tensor, nn.Parameter)
+        for t in ((found.indices(), found.values()) if found.is_sparse else (found,))
     }
     return sum(storages.values())
 
@@ -53,6 +55,13 @@ def test_many_tasks_hold_no_more_than_what_is_stored(method: str) -> None:
     assert all(peak and peak > 0 for peak in record.peak_memory_mb)
     per_class = 3 * 4 * 128 * 4 + 192 * 4  # rows of the head, its centroid and prototype, momentum; a few images
     assert held[15] - held[4] <= 11 * per_class
+
+
+@pytest.mark.parametrize("method", ["finetune", "upcl"])
+def test_records_do_not_grow_with_the_square_of_the_classes(method: str, tmp_path: Path) -> None:
+    stream = "synthetic:classes=1500,size=8,train=1,test=1"
+    quick_run(method, stream, tasks=2, epochs=1, memory="1500", options={"recipe.min_steps": 0}, out=tmp_path / "run")
+    assert (tmp_path / "run" / "record.json").stat().st_size < 500_000
 
 
 def test_failed_compilation_is_noted_and_the_run_continues(monkeypatch: pytest.MonkeyPatch) -> None:

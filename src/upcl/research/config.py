@@ -94,8 +94,8 @@ class Request:
     def __post_init__(self) -> None:
         checked = {name: value for name, value in vars(self).items() if name not in ("method", "data")}
         checked = check_values(Request, checked, "key of the config")
-        for name in ("method", "data"):
-            if isinstance(getattr(self, name), int | float):
+        for name, kind in (("method", type), ("data", Dataset)):
+            if not isinstance(getattr(self, name), str | kind):
                 raise UserError(f"{name} must be a name, not {getattr(self, name)}")
         for name, value in checked.items():
             object.__setattr__(self, name, value)

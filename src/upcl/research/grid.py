@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .backends import RunHandle
 
 KEYS = ("title", "about", "same", "vary", "slurm")
+MAX_RUNS = 10_000
 Status = Literal["waiting", "queued", "running", "done", "done before", "failed", "stopped"]
 
 
@@ -99,18 +101,8 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
         >>> [job.name for job in grid.jobs]
         ['icarl-seed0', 'icarl-seed1', 'upcl-seed0', 'upcl-seed1']
     """
-    for key in content:
-        if key not in KEYS:
-            raise unknown_choice(f"key of {where}", key, KEYS)
+    _check_grid(content, where)
     same, vary = content.get("same") or {}, content.get("vary") or {}
-    for part, name in ((same, "same"), (vary, "vary"), (content.get("slurm") or {}, "slurm")):
-        if not isinstance(part, Mapping):
-            raise UserError(f"{where}: '{name}' must hold keys and values")
-        for key in part if name != "slurm" else ():
-            if key not in fields_of(Request):
-                raise unknown_choice(f"key of '{name}' in {where}", key, fields_of(Request))
-    if wrong := [key for key, values in vary.items() if not isinstance(values, list) or not values]:
-        raise UserError(f"{where}: '{wrong[0]}' under 'vary' must be a list, such as [0, 1, 2]")
     jobs = []
     for values in itertools.product(*vary.values()):
         chosen = dict(zip(vary, values, strict=True))
@@ -121,6 +113,26 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
         raise UserError(f"{where}: two runs are identical; look for a repeated value in a list")
     title, about = str(content.get("title") or Path(where).stem), str(content.get("about") or "")
     return Grid(title, about, tuple(jobs), content.get("slurm") or {})
+
+
+def _check_grid(content: Mapping[str, Any], where: str) -> None:
+    """Make sure that a grid has the right form and a sensible size, before its runs are made."""
+    for key in content:
+        if key not in KEYS:
+            raise unknown_choice(f"key of {where}", key, KEYS)
+    same, vary, slurm = (content.get(key) or {} for key in ("same", "vary", "slurm"))
+    for part, name in ((same, "same"), (vary, "vary"), (slurm, "slurm")):
+        if not isinstance(part, Mapping) or not all(isinstance(key, str) for key in part):
+            raise UserError(f"{where}: '{name}' must hold keys and values")
+        for key in part if name != "slurm" else ():
+            if key not in fields_of(Request):
+                raise unknown_choice(f"key of '{name}' in {where}", key, fields_of(Request))
+    if wrong := [key for key, values in vary.items() if not isinstance(values, list) or not values]:
+        raise UserError(f"{where}: '{wrong[0]}' under 'vary' must be a list, such as [0, 1, 2]")
+    if math.prod(len(values) for values in vary.values()) > MAX_RUNS:
+        raise UserError(f"{where}: the lists under 'vary' make more than {MAX_RUNS:,} runs: split the grid")
+    if not all(isinstance(each or {}, Mapping) for each in (same.get("options"), *vary.get("options", ()))):
+        raise UserError(f"{where}: 'options' must hold keys and values, such as {{tau: 0.1}}")
 
 
 def _slug(key: str, value: Any) -> str:

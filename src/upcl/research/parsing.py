@@ -10,6 +10,11 @@ from typing import Any
 import yaml
 
 from upcl.core.errors import UserError
+from upcl.core.files import read_text
+from upcl.data.io.paths import expand_home
+
+MAX_BYTES, MAX_VALUES, MAX_DEPTH = 500_000, 20_000, 20  # of a config file
+MAX_SCALAR = 100_000  # characters of a value: numbers such as 1:1:1 take the square of their length
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -29,14 +34,44 @@ def read_yaml(path: Path) -> dict[str, Any]:
         {'method': 'upcl'}
     """
     try:
-        content = yaml.safe_load(path.read_text())
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(f"{path} is too large for a config file: {MAX_BYTES:,} bytes at most")
+        text = read_text(path)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not YAML: {error}") from None
+    try:
+        _check_extent(text)
+        content = yaml.safe_load(text)
+        repr(content)  # fails if a number, such as 59:59:59, has more digits than Python writes
+    except Exception as error:  # PyYAML raises what its parts do: 2001-99-99 is a ValueError, `!!int ""` an IndexError
+        raise UserError(f"{path} is not YAML that a config file may hold: {error}") from None
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise UserError(f"{path} must hold keys and values, such as 'method: upcl'")
     return content
+
+
+def _check_extent(text: str) -> None:
+    """Refuse YAML that is nested too deeply, or large once every alias is replaced by what it stands for."""
+    sizes: dict[str | None, int] = {}  # of the nodes with a name
+    nodes: list[tuple[str | None, int]] = []  # the open nodes: name, and size so far
+    for event in yaml.parse(text, yaml.SafeLoader):
+        size = 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            nodes.append((event.anchor, 1))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            name, size = nodes.pop()
+            sizes[name] = size
+        elif isinstance(event, yaml.AliasEvent):
+            is_open = any(name == event.anchor for name, _ in nodes)  # then it stands for endlessly much
+            size = MAX_VALUES if is_open else sizes.get(event.anchor, 0)
+        elif isinstance(event, yaml.ScalarEvent):
+            size = sizes[event.anchor] = 1
+            if len(event.value) > MAX_SCALAR:
+                raise ValueError(f"a value of more than {MAX_SCALAR:,} characters")
+        if nodes:
+            nodes[-1] = nodes[-1][0], nodes[-1][1] + size
+            if len(nodes) > MAX_DEPTH or nodes[-1][1] > MAX_VALUES:
+                raise ValueError(f"more than {MAX_VALUES:,} values, or nested more than {MAX_DEPTH} deep")
 
 
 def read_order(text: str) -> list[str]:
@@ -49,9 +84,9 @@ def read_order(text: str) -> list[str]:
         >>> read_order("cat, dog,owl")
         ['cat', 'dog', 'owl']
     """
-    path = Path(text).expanduser()
+    path = expand_home(text)
     is_file = os.path.isfile(path)  # noqa: PTH113 (a list may be longer than a path can be)
-    lines = path.read_text().splitlines() if is_file else text.split(",")
+    lines = read_text(path).splitlines() if is_file else text.split(",")
     return [line.strip() for line in lines if line.strip()]
 
 

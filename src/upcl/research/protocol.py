@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -72,19 +73,21 @@ def parse_order(order: Sequence[str], classes: Sequence[str]) -> list[int]:
         >>> parse_order(["owl", "0"], ["cat", "owl"])
         [1, 0]
     """
-    by_name = {name: k for k, name in enumerate(classes) if classes.count(name) == 1}
+    num_named = Counter(classes)
+    by_name = {name: k for k, name in enumerate(classes) if num_named[name] == 1}
     by_number = {str(k): k for k in range(len(classes))}
     labels = []
     for each in order:
         if each not in by_name and each not in by_number:
-            if each in classes:
+            if each in num_named:
                 raise UserError(f"several classes are named {each}: give the class order by numbers")
             raise unknown_choice("class in the order", each, classes)
         labels.append(by_name[each] if each in by_name else by_number[each])
-    if missing := [name for k, name in enumerate(classes) if k not in labels]:
+    given = Counter(labels)
+    if missing := [name for k, name in enumerate(classes) if k not in given]:
         raise UserError(f"the class order must contain all {len(classes)} classes; it lacks {', '.join(missing[:5])}")
     if len(labels) > len(classes):
-        repeated = next(k for k in labels if labels.count(k) > 1)
+        repeated = next(k for k in labels if given[k] > 1)
         raise UserError(f"the class order contains {classes[repeated]} twice")
     return labels
 
@@ -148,7 +151,7 @@ class LongTail:
             >>> LongTail.parse("step:0.1:ordered").shares(4)
             [1.0, 1.0, 0.1, 0.1]
         """
-        found = re.fullmatch(r"(exp|step):(0?\.\d+|1)(?::(ordered|shuffled)(?::(\d+))?)?", text)
+        found = re.fullmatch(r"(exp|step):(0?\.\d+|1)(?::(ordered|shuffled)(?::(\d{1,9}))?)?", text)
         if not found or float(found[2]) == 0:
             raise UserError(
                 f"long tail '{text}': use exp:0.01 or step:0.1, optionally followed by :ordered or :shuffled:SEED"

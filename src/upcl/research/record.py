@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib.resources import files
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
@@ -12,15 +13,21 @@ import pydantic
 from pydantic import BaseModel, ConfigDict
 
 from upcl.core.errors import UserError
-from upcl.core.files import write_json
-from upcl.training.evaluate import ReadingName
+from upcl.core.files import parse_json, write_json
+from upcl.core.identity import json_sha256
+from upcl.training.evaluate import READINGS, ReadingName
 
 from .config import RunConfig
+from .protocol import PROTOCOLS
 
 SCHEMA = 2
 FILE_NAME = "record.json"
 MEASURED = ("seconds", "peak_memory_mb", "environment")
 """Fields whose values depend on the machine and the moment; all others are equal for every run of a config."""
+REPEATED = ("method", "data", "seed", "order_seed", "protocol", "select")
+"""Fields that repeat those of the config."""
+BY_TASK = ("imbalance_ratio", "coherence", "exemplars", "peak_memory_mb")
+"""Fields with one value per finished task, next to those by reading."""
 
 T = TypeVar("T")
 
@@ -39,7 +46,7 @@ class ByReading(BaseModel, Generic[T]):
         (81.5, None)
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     head: T
     nme: T | None
@@ -48,6 +55,26 @@ class ByReading(BaseModel, Generic[T]):
     def __getitem__(self, reading: ReadingName) -> T | None:
         value: T | None = getattr(self, reading)
         return value
+
+
+class SparseCounts(BaseModel):
+    """The entries of a confusion matrix that are not zero, row by row.
+
+    Args:
+        labels: the row of each entry, a class.
+        predicted: its column, the class that was predicted.
+        counts: its value, a number of test images.
+
+    Example:
+        >>> SparseCounts(labels=[0, 1], predicted=[1, 1], counts=[5, 3]).counts
+        [5, 3]
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    labels: list[int]
+    predicted: list[int]
+    counts: list[int]
 
 
 class Record(BaseModel):
@@ -80,7 +107,7 @@ class Record(BaseModel):
         old: accuracy on the classes of earlier tasks; None for the first task.
         new: accuracy on the classes of the latest task.
         confusion: row i, column j: test images of class i predicted as class j, after the last finished task; of the
-            head only.
+            head only. With more than 1,000 classes, the entries that are not zero.
         imbalance_ratio: images of the largest class over those of the smallest in training.
         coherence: largest cosine between two class vectors of the head.
         exemplars: number of exemplars kept.
@@ -98,7 +125,7 @@ class Record(BaseModel):
         True
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
 
     schema_version: Literal[2] = pydantic.Field(default=2, alias="schema")
     finished: bool
@@ -125,7 +152,7 @@ class Record(BaseModel):
     top1_by_class: ByReading[list[list[float | None]]]
     old: ByReading[list[float | None]]
     new: ByReading[list[float]]
-    confusion: ByReading[list[list[int]]]
+    confusion: ByReading[list[list[int]] | SparseCounts]
     imbalance_ratio: list[float | None]
     coherence: list[float | None]
     exemplars: list[int]
@@ -154,13 +181,16 @@ class Record(BaseModel):
         if schema != SCHEMA:
             raise UserError(f"{where} has record schema {schema}; this version of upcl reads schema {SCHEMA}")
         try:
-            return Record.model_validate(value)
+            record = Record.model_validate(value)
+            place, reason = _find_contradiction(record, value["config"]), "it contradicts the other fields"
         except pydantic.ValidationError as error:
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
+            place, reason = ".".join(map(str, first["loc"])), first["msg"]
+        if place:
             raise UserError(
-                f"{where} is damaged or was written by another version of upcl: '{place}': {first['msg']}; run it again"
-            ) from None
+                f"{where} is damaged or was written by another version of upcl: '{place}': {reason}; run it again"
+            )
+        return record
 
     @staticmethod
     def read(folder: Path) -> Record:
@@ -174,9 +204,9 @@ class Record(BaseModel):
         """
         path = folder / FILE_NAME
         try:
-            content = json.loads(path.read_text())
-        except (OSError, ValueError):
-            raise UserError(f"{path} cannot be read: it is not JSON") from None
+            content = parse_json(path.read_text())
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} cannot be read: it is not JSON ({error})") from None
         return Record.from_json(content, str(path))
 
     def write(self, folder: Path) -> None:
@@ -190,6 +220,47 @@ class Record(BaseModel):
     def reproducible_part(self) -> dict[str, Any]:
         """What must be equal for two runs of one config: all but measurements of time, memory and environment."""
         return {key: value for key, value in self.to_json().items() if key not in MEASURED}
+
+
+def _find_contradiction(record: Record, config: Any) -> str:
+    """Name a field that does not fit the others; "" if all do.
+
+    Args:
+        record: a record whose types are right.
+        config: its config as it was stored: later versions have more fields.
+    """
+    sizes, done = record.task_sizes, len(record.seconds)
+    if json_sha256(config) != record.config_digest or record.protocol not in PROTOCOLS:
+        return "config_digest"
+    if wrong := [name for name in REPEATED if getattr(record, name) != getattr(record.config, name)]:
+        return wrong[0]
+    if tuple(sizes) != record.config.task_sizes or min(sizes, default=0) < 1 or done > len(sizes):
+        return "task_sizes"
+    if len(record.classes) != sum(sizes) or sorted(record.class_order) != list(range(sum(sizes))):
+        return "class_order"
+    return _find_wrong_length(record) if done else ""
+
+
+def _find_wrong_length(record: Record) -> str:
+    """Name a field that has too many or too few values, on which readers rely; "" if there is none."""
+    done = len(record.seconds)
+    seen, tasks = list(accumulate(record.task_sizes[:done])), list(range(1, done + 1))
+    rows = {"top1_matrix": tasks, "top5_matrix": tasks, "top1_by_class": seen}
+    for name in (*BY_TASK, "top1", "top5", "old", "new", *rows):
+        found = getattr(record, name)
+        curves = [found] if isinstance(found, list) else [found[reading] for reading in READINGS]
+        for values in (curve for curve in curves if curve is not None):
+            if len(values) != done or (name in rows and [len(row) for row in values] != rows[name]):
+                return name
+    return "" if _is_confusion(record.confusion.head, seen[-1]) else "confusion"
+
+
+def _is_confusion(counts: list[list[int]] | SparseCounts, num_classes: int) -> bool:
+    if isinstance(counts, SparseCounts):
+        inside = all(0 <= label < num_classes for label in (*counts.labels, *counts.predicted))
+        return inside and len(counts.labels) == len(counts.predicted) == len(counts.counts)
+    is_square = [len(row) for row in counts] == [num_classes] * num_classes
+    return is_square and all(0 <= count < 2**53 for row in counts for count in row)
 
 
 def _json_keys() -> list[str]:

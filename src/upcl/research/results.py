@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from torch import Tensor
+
 from upcl.core import metrics
 from upcl.training.evaluate import READINGS, Reading, ReadingName
 
 from .config import RunConfig
 from .record import Record
+
+MAX_DENSE = 1000  # classes of a confusion matrix that is stored with its zeros
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,12 @@ class ReadingFigures:
         top5_by_task: the same for the classes of each task.
         old: accuracy on the classes of earlier tasks; None in the first task.
         new: accuracy on the classes of the latest task.
-        confusion: row i, column j: images of class i predicted as class j; None if it was dropped.
+        confusion: row i, column j: images of class i predicted as class j, or the entries that are not zero if there
+            are more than 1,000 classes; None if it was dropped.
 
     Example:
         >>> import torch
-        >>> counts = Reading(confusion=torch.tensor([[3, 1], [0, 4]]), top5=torch.tensor([4, 4]))
+        >>> counts = Reading(confusion=torch.tensor([[3, 1], [0, 4]]).to_sparse(), top5=torch.tensor([4, 4]))
         >>> ReadingFigures.of(counts, task_sizes=[1, 1]).top1_by_task
         [75.0, 100.0]
     """
@@ -41,7 +46,7 @@ class ReadingFigures:
     top5_by_task: list[float]
     old: float | None
     new: float
-    confusion: list[list[int]] | None
+    confusion: list[list[int]] | dict[str, list[int]] | None
 
     @staticmethod
     def of(reading: Reading, task_sizes: Sequence[int]) -> ReadingFigures:
@@ -51,7 +56,7 @@ class ReadingFigures:
             reading: the counts over the test images of all classes seen.
             task_sizes: number of classes of each task so far.
         """
-        hits, totals, num_old = reading.confusion.diagonal(), reading.confusion.sum(1), sum(task_sizes[:-1])
+        hits, totals, num_old = reading.hits, reading.totals, sum(task_sizes[:-1])
         return ReadingFigures(
             top1=metrics.accuracy(hits, totals),
             top1_by_class=metrics.accuracy_by_class(hits, totals),
@@ -60,8 +65,16 @@ class ReadingFigures:
             top5_by_task=metrics.accuracy_by_task(reading.top5, totals, task_sizes),
             old=metrics.accuracy(hits[:num_old], totals[:num_old]) if num_old else None,
             new=metrics.accuracy(hits[num_old:], totals[num_old:]),
-            confusion=reading.confusion.tolist(),
+            confusion=_stored(reading.confusion),
         )
+
+
+def _stored(confusion: Tensor) -> Any:
+    """The matrix as plain values: `SparseCounts` if it is large."""
+    if len(confusion) <= MAX_DENSE:
+        return confusion.to_dense().tolist()
+    labels, predicted = confusion.indices().tolist()
+    return {"labels": labels, "predicted": predicted, "counts": confusion.values().tolist()}
 
 
 @dataclass(frozen=True)
@@ -135,7 +148,7 @@ def make_record(
         >>> from upcl.research.config import Request, resolve
         >>> request = Request(method="finetune", data="digits", tasks=1)
         >>> config = resolve(request, request.load_dataset(), request.method_class)
-        >>> counts = Reading(confusion=torch.eye(10).long(), top5=torch.ones(10).long())
+        >>> counts = Reading(confusion=torch.eye(10).long().to_sparse(), top5=torch.ones(10).long())
         >>> figures = ReadingFigures.of(counts, task_sizes=[10])
         >>> result = TaskResult({"head": figures, "nme": None}, 1.0, None, 0, seconds=2.5, peak_memory_mb=None)
         >>> record = make_record(

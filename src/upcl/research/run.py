@@ -21,6 +21,7 @@ from upcl.core.seeding import preserve_rng_state
 from upcl.core.types import Task
 from upcl.data import Dataset
 from upcl.methods.registry import MethodClass, build_method
+from upcl.training.checkpoints import restoring
 from upcl.training.engine import EpochResult, EpochSelector
 from upcl.training.environment import (
     compile_error,
@@ -213,12 +214,15 @@ class Run:
         )
         if finished := self.world.share(self._finished):
             return Record.from_json(finished)
-        done = folder.last_task(len(self.protocol))
+        done, record = folder.last_task(len(self.protocol)), None
         if done is not None:
-            self.trainer.note_environment_change(done)
-            self.method.restore(done["method"])
-            self.results = [TaskResult.from_json(result) for result in done["results"]]
-        record = self._write_record() if self.results else None
+            with restoring("the checkpoint of the last finished task"):
+                self.trainer.note_environment_change(done)
+                self.method.restore(done["method"])
+                self.results = [TaskResult.from_json(result) for result in done["results"]]
+                if done["file"] != f"task-{len(self.results) - 1}.pt":
+                    raise ValueError(f"{done['file']} holds the results of {len(self.results)} tasks")
+                record = self._write_record()
         for index in range(len(self.results), len(self.protocol)):
             self._learn(self.protocol.task(index))
             record = self._write_record()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from upcl.methods.base import Method
 
 SHOWN_CLASSES, SHOWN_IMAGES = 20, 50  # of the feature map: the newest classes, half of them old if there are so many
 SHOWN_EXEMPLARS, SHOWN_PAIRS, SHOWN_ERRORS = 5, 6, 5
+EXEMPLAR_CLASSES = 1000  # the first classes, of which a gallery shows some
 THUMBNAIL = 64  # pixels
 Sketch = dict[str, Tensor]
 FILE_NAME = "sketch.npz"
@@ -31,7 +32,7 @@ def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, c
         samples: test images of all classes.
         num_old: number of classes before the last task.
         num_seen: number of classes.
-        confusion: prediction counts of the head.
+        confusion: prediction counts of the head (sparse).
 
     Returns:
         `features` of test images of the newest classes with their `labels`; the head's `vectors` of all classes;
@@ -43,7 +44,7 @@ def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, c
         >>> from upcl.methods import METHODS
         >>> harness = MethodHarness(METHODS["icarl"], few_digits(2))
         >>> harness.learn(harness.tasks[0])
-        >>> content = sketch(harness.method, harness.protocol.test(2), 0, 2, torch.tensor([[1, 1], [0, 2]]))
+        >>> content = sketch(harness.method, harness.protocol.test(2), 0, 2, torch.tensor([[1, 1], [0, 2]]).to_sparse())
         >>> content["features"].shape, content["exemplars"].shape
         (torch.Size([4, 128]), torch.Size([4, 1, 8, 8]))
     """
@@ -51,7 +52,7 @@ def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, c
     first_old = max(0, num_old - (SHOWN_CLASSES - new))
     shown = [*range(first_old, num_old), *range(num_seen - new, num_seen)]
     some = _first_of_each(samples, shown, SHOWN_IMAGES)
-    kept = _first_of_each(method.memory.samples, range(num_seen), SHOWN_EXEMPLARS)
+    kept = _first_of_each(method.memory.samples, range(min(num_seen, EXEMPLAR_CLASSES)), SHOWN_EXEMPLARS)
     wrong, taken = _errors(method, samples, confusion)
     if samples.inputs.is_floating_point():  # features have no pictures
         kept, wrong, taken = kept[:0], wrong[:0], taken[:0]
@@ -67,16 +68,18 @@ def sketch(method: Method[Any], samples: Samples, num_old: int, num_seen: int, c
     }
 
 
-def _first_of_each(samples: Samples, classes: Iterable[int], num: int) -> Samples:
-    rows = [(samples.labels == label).nonzero()[:num, 0] for label in classes]
+def _first_of_each(samples: Samples, classes: Sequence[int], num: int) -> Samples:
+    by_class = samples.rows_by_class(max(classes, default=-1) + 1)
+    rows = [by_class[label][:num] for label in classes]
     return samples[torch.cat([torch.empty(0, dtype=torch.int64), *rows])]
 
 
 def _errors(method: Method[Any], samples: Samples, confusion: Tensor) -> tuple[Samples, Tensor]:
     """Some images of the pairs (class, taken for) that are confused most often, the worst pair first."""
-    counts = confusion.clone().fill_diagonal_(0).flatten()
-    worst = counts.sort(descending=True, stable=True).indices[:SHOWN_PAIRS]
-    pairs = [divmod(int(cell), len(confusion)) for cell in worst if counts[cell] > 0]
+    cells, counts = confusion.indices(), confusion.values()
+    wrong = cells[0] != cells[1]
+    worst = counts[wrong].sort(descending=True, stable=True).indices[:SHOWN_PAIRS]
+    pairs = cells[:, wrong][:, worst].T.tolist()
     among = samples[torch.isin(samples.labels, torch.tensor([label for label, _ in pairs], dtype=torch.int64))]
     if not len(among):
         return among, among.labels

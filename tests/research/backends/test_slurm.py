@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,11 +33,14 @@ def test_a_preempted_job_is_queued_again_and_resumes_to_the_same_weights(tmp_pat
     def preempt(runs: Sequence[GridRun]) -> None:
         run = runs[0]
         if not preempted and run.share > 0 and isinstance(run.handle, SlurmRun):
-            run.handle.job._interrupt()  # type: ignore[attr-defined]
-            preempted.append(run.handle.job.job_id)
+            controller = run.handle.job.job_id  # submitit's own `_interrupt` ends the controller instead of the task
+            task = Path(f"/proc/{controller}/task/{controller}/children").read_text().split()[0]
+            os.kill(int(task), signal.SIGUSR2)
+            preempted.append(controller)
 
     runs = execute(tiny_grid(["upcl"], [0], epochs=150), local(tmp_path), preempt)
-    assert preempted
+    log = (tmp_path / "slurm" / preempted[0] / f"{preempted[0]}_0_log.out").read_text()
+    assert "Requeued job" in log and log.count("Loading pickle") == 2
     assert_records(runs, tmp_path)
 
 

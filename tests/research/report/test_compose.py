@@ -3,6 +3,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
 from tests.research.altered import alter_run
 from upcl.research.paper import experiments
 from upcl.research.record import ByReading
@@ -20,7 +22,7 @@ def cut_short(run: StoredRun) -> StoredRun:
 
     curves = ("top1", "top1_matrix", "top1_by_class", "old", "new")
     lists = ("seconds", "imbalance_ratio", "coherence", "peak_memory_mb", "exemplars")
-    confusion = ByReading[Any](head=[row[:4] for row in record.confusion.head[:4]], nme=None)
+    confusion = ByReading[Any](head=np.array(record.confusion.head)[:4, :4].tolist(), nme=None)
     shortened: dict[str, Any] = {
         **{key: first_two(getattr(record, key)) for key in curves},
         **{key: getattr(record, key)[:2] for key in lists},

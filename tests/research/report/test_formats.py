@@ -4,8 +4,8 @@ import csv
 import io
 import json
 
-from upcl.research.report.content import Report
-from upcl.research.report.formats import as_latex, as_markdown
+from upcl.research.report.content import Report, Section
+from upcl.research.report.formats import TABLE_FORMATS, as_csv, as_latex, as_markdown
 from upcl.research.report.tables import Cell, Table
 from upcl.research.report.write import format_tables
 
@@ -20,8 +20,39 @@ TABLE = Table(
 def test_markdown_escapes_bars_and_lists_notes() -> None:
     lines = as_markdown(TABLE).splitlines()
     assert lines[0] == "### a & b"
-    assert lines[2:6] == ["| method | A_last |", "|---|---|", r"| x\|y_z | 71.0 ± 2.0 (66.0 to 76.0) |", "| ~^\\ | - |"]
+    assert lines[2:6] == [
+        "| method | A_last |",
+        "|---|---|",
+        r"| x\|y_z | 71.0 ± 2.0 (66.0 to 76.0) |",
+        "| ~^\\\\ | - |",
+    ]
     assert lines[-1] == "- 95 % of Δ"
+
+
+def test_markdown_escapes_html_and_links() -> None:
+    name = "<script>alert(1)</script> `x` ![](http://a) &lt; \\|\n"
+    text = as_markdown(Table(name, (name,), ((Cell(name),),), (name, "run `upcl audit`")))
+    title, _, header, _, row, _, *notes = text.splitlines()
+    escaped = r"&lt;script&gt;alert(1)&lt;/script&gt; \`x\` !\[\](http://a) &amp;lt; \\\|\\n"
+    assert (title, header, row) == (f"### {escaped}", f"| {escaped} |", f"| {escaped} |")
+    assert notes == [f"- {escaped.replace(chr(92) + '`', '`')}", "- run `upcl audit`"]
+    assert format_tables(Report("<b>", (), ()), "md") == "# &lt;b&gt;\n\n"
+
+
+def test_no_format_contains_control_characters() -> None:
+    name = "a\x1b[31m\x9b\u202e\udce9"
+    table = Table(name, (name,), ((Cell(name, name),),), (name,))
+    for kind, write in TABLE_FORMATS.items():
+        assert not set(write([table])) & set("\x1b\x9b\u202e\udce9"), kind
+    assert json.loads(TABLE_FORMATS["json"]([table]))[0]["title"] == name
+
+
+def test_csv_marks_formulas_on_request() -> None:
+    table = Table("@x", ("method", "-y"), ((Cell("+Cos", "+Cos"), Cell("-1.0", -1.0)),))
+    assert as_csv([table]) == "table,method,-y,notes\n@x,+Cos,-1.0,\n"
+    assert as_csv([table], spreadsheet_safe=True) == "table,method,'-y,notes\n'@x,'+Cos,-1.0,\n"
+    report = Report("Runs", (), (Section("table", "Results", "", tables=(table,)),))
+    assert format_tables(report, "csv", spreadsheet_safe=True) == as_csv([table], spreadsheet_safe=True)
 
 
 def test_latex_escapes_what_it_would_interpret() -> None:

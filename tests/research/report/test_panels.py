@@ -9,6 +9,7 @@ from tests.research.altered import alter_run
 from upcl.research.report import panels
 from upcl.research.report.figures import group_stored_runs
 from upcl.research.report.load import StoredRun
+from upcl.training.events import Event
 
 
 def test_confusion_is_percent_of_each_class_with_task_boundaries(stored_runs: list[StoredRun]) -> None:
@@ -26,6 +27,13 @@ def test_confusion_sums_runs_with_the_same_class_order_only(stored_runs: list[St
     counts = np.array(first.record.confusion.head)
     expected = (100 * counts / counts.sum(1, keepdims=True)).round(1)
     assert heatmap.title == "UPCL" and heatmap.values == expected.tolist()
+
+
+def test_confusion_of_too_many_classes_is_left_out(
+    stored_runs: list[StoredRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(panels, "MAX_CONFUSION", 5)  # older records have the table for any number of classes
+    assert not list(panels.confusion(group_stored_runs(stored_runs)))
 
 
 def test_matrix_is_a_lower_triangle_of_means(stored_runs: list[StoredRun]) -> None:
@@ -56,7 +64,7 @@ def test_losses_have_a_line_per_term_and_a_boundary_per_task(stored_runs: list[S
     (chart,) = panels.losses({"iCaRL": stored_runs[:1]})
     events = stored_runs[0].events
     assert [series.name for series in chart.series] == ["ce", "kd"]
-    assert list(chart.series[1].y) == [None, None, *(event["losses"]["kd"] for event in events[2:])]
+    assert list(chart.series[1].y) == [None, None, *(event.losses["kd"] for event in events[2:])]
     assert chart.boundaries == (2.5, 4.5)
 
 
@@ -70,7 +78,7 @@ def test_assignment_changes_are_counted_between_epochs_of_a_task(stored_runs: li
     stored = stored_runs[2]
     owned = [(0, [0, 1, 2, 3]), (0, [1, 0, 2, 3]), (0, [1, 0, 2, 3]), (1, [0, 1]), (1, [1, 0])]
     stored.__dict__["events"] = [
-        {"task": task, "losses": {}, "assignment": owner, "alignment": 0.5} for task, owner in owned
+        Event(task=task, stage=0, epoch=0, losses={}, assignment=owner, alignment=0.5) for task, owner in owned
     ]
     (chart,) = panels.assignment({"UPCL": [stored]})
     assert list(chart.series[0].y) == [0, 50, 0, 0, 100]

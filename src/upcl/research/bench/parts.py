@@ -208,7 +208,11 @@ def _decoding(repeats: int) -> Iterator[Measurement]:
             def plain(content: bytes = encoded, box: tuple[int, int] = (width, height)) -> None:
                 side = min(box) * 224 // 256
                 left, top = (box[0] - side) // 2, (box[1] - side) // 2
-                image = Image.open(io.BytesIO(content)).convert("RGB").crop((left, top, left + side, top + side))
+                image = (
+                    Image.open(io.BytesIO(content), formats=["JPEG"])
+                    .convert("RGB")
+                    .crop((left, top, left + side, top + side))
+                )
                 np.asarray(image.resize((224, 224), Image.Resampling.BILINEAR))
 
             times = time_in_turns(

@@ -9,8 +9,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from upcl.core.text import printable, spreadsheet_cell
+
 from .tables import Cell, Table
 
+MARKDOWN_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 LATEX_SYMBOLS = {
     "\\": r"\textbackslash{}",
     "±": r"$\pm$",
@@ -42,18 +45,34 @@ def as_markdown(table: Table) -> str:
     """
 
     def row(texts: Sequence[str]) -> str:
-        return "| " + " | ".join(text.replace("|", "\\|") for text in texts) + " |"
+        return "| " + " | ".join(map(escape_markdown, texts)) + " |"
 
-    lines = [f"### {table.title}", "", row(table.columns), "|" + "---|" * len(table.columns)]
+    lines = [f"### {escape_markdown(table.title)}", "", row(table.columns), "|" + "---|" * len(table.columns)]
     lines += [row([_flat_text(cell) for cell in cells]) for cells in table.rows]
-    return "\n".join([*lines, "", *(f"- {note}" for note in table.notes), ""])
+    return "\n".join([*lines, "", *(f"- {escape_markdown(note, code=True)}" for note in table.notes), ""])
 
 
-def as_csv(tables: Sequence[Table]) -> str:
+def escape_markdown(text: str, *, code: bool = False) -> str:
+    r"""Escape what Markdown would interpret as HTML, a link, code, or the end of a cell.
+
+    Args:
+        text: plain text.
+        code: the text marks code by backticks, which stay.
+
+    Example:
+        >>> print(escape_markdown("<b>|a_b|"))
+        &lt;b&gt;\|a_b\|
+    """
+    special = r"[\\|\[\]<>]|&(?=#?\w+;)" if code else r"[\\|\[\]<>`]|&(?=#?\w+;)"
+    return re.sub(special, lambda found: MARKDOWN_ENTITIES.get(found[0], f"\\{found[0]}"), printable(text))
+
+
+def as_csv(tables: Sequence[Table], *, spreadsheet_safe: bool = False) -> str:
     """Format tables as one CSV file with a common header: numbers as numbers, and columns for their uncertainty.
 
     Args:
         tables: the tables.
+        spreadsheet_safe: put an apostrophe before texts that a spreadsheet would take for formulas.
 
     Example:
         >>> cells = Cell("UPCL", "UPCL"), Cell("56.1", 56.12)
@@ -72,10 +91,11 @@ def as_csv(tables: Sequence[Table]) -> str:
                     row |= {f"{column} sd": cell.std, f"{column} low": cell.low, f"{column} high": cell.high}
             rows.append({**row, "notes": " ".join(table.notes)})
     text = io.StringIO()
-    header = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "notes"]
-    writer = csv.DictWriter(text, [*header, "notes"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name != "notes"] + ["notes"]
+    writer = csv.writer(text, lineterminator="\n")
+    for line in (names, *([row.get(name, "") for name in names] for row in rows)):
+        texts = [printable(value) if isinstance(value, str) else value for value in line]
+        writer.writerow(map(spreadsheet_cell, texts) if spreadsheet_safe else texts)
     return text.getvalue()
 
 
@@ -89,7 +109,7 @@ def escape_latex(text: str) -> str:
         >>> print(escape_latex("A_last: 56 %"))
         A\_last: 56 \%
     """
-    return re.sub(r"[\\&%$#_{}^~±Δ]", lambda found: LATEX_SYMBOLS.get(found[0], f"\\{found[0]}"), text)
+    return re.sub(r"[\\&%$#_{}^~±Δ]", lambda found: LATEX_SYMBOLS.get(found[0], f"\\{found[0]}"), printable(text))
 
 
 def as_latex(table: Table) -> str:
@@ -146,7 +166,7 @@ def as_json(tables: Sequence[Table]) -> str:
         }
         for table in tables
     ]
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(content, indent=1) + "\n"
 
 
 TABLE_FORMATS: dict[str, Callable[[Sequence[Table]], str]] = {

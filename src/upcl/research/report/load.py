@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from upcl.core.errors import UserError
+from upcl.data.io.archives import read_npz
 from upcl.research.record import FILE_NAME as RECORD_FILE
 from upcl.research.record import Record
 from upcl.research.sketch import FILE_NAME as SKETCH_FILE
+from upcl.training.events import FILE_NAME as EVENTS_FILE
+from upcl.training.events import Event, read_events
 
 SKETCH_ARRAYS = (
     "features",
@@ -28,7 +27,6 @@ SKETCH_ARRAYS = (
     "error_labels",
     "error_taken",
 )
-Event = dict[str, Any]
 Arrays = dict[str, np.ndarray]
 
 
@@ -56,15 +54,8 @@ class StoredRun:
     @cached_property
     def events(self) -> list[Event]:
         """One event per epoch; truncated or foreign lines of the log are skipped."""
-        path, events = self.folder / "events.jsonl", []
-        for line in path.read_text(errors="replace").splitlines() if path.is_file() else []:
-            try:
-                event = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict) and {"task", "losses"} <= event.keys():
-                events.append(event)
-        return events
+        path = self.folder / EVENTS_FILE
+        return [event for _, event in read_events(path)] if path.is_file() else []
 
     @cached_property
     def sketch(self) -> Arrays | None:
@@ -73,10 +64,37 @@ class StoredRun:
         if not path.is_file():
             return None
         try:
-            with np.load(path, allow_pickle=False) as file:
-                return {name: file[name] for name in SKETCH_ARRAYS}
-        except (OSError, ValueError, KeyError, zlib.error, zipfile.BadZipFile):
-            raise UserError(f"{path} is damaged: remove it, or repeat the run") from None
+            arrays = read_npz(path, SKETCH_ARRAYS)
+            is_whole = _is_sketch(arrays, len(self.record.classes))
+        except UserError:
+            is_whole = False
+        if not is_whole:
+            raise UserError(f"{path} is damaged: remove it, or repeat the run")
+        return arrays
+
+
+def _is_sketch(arrays: Arrays, num_classes: int) -> bool:
+    """Whether the arrays have the types and shapes that figures rely on."""
+    if set(arrays) != set(SKETCH_ARRAYS):
+        return False
+    features, vectors = arrays["features"], arrays["vectors"]
+    are_vectors = all(
+        each.ndim == 2 and each.dtype.kind == "f" and np.isfinite(each).all() for each in (features, vectors)
+    )
+    if not are_vectors or vectors.shape != (num_classes, features.shape[1]):
+        return False
+    if any(arrays[name].ndim != 4 or arrays[name].dtype != np.uint8 for name in ("exemplars", "errors")):
+        return False
+    if any(arrays[name].shape[1] not in (1, 3) or 0 in arrays[name].shape[2:] for name in ("exemplars", "errors")):
+        return False
+    labelled = {"labels": features, "exemplar_labels": arrays["exemplars"]}
+    labelled |= dict.fromkeys(("error_labels", "error_taken"), arrays["errors"])
+    return all(_are_labels(arrays[name], len(rows), num_classes) for name, rows in labelled.items())
+
+
+def _are_labels(labels: np.ndarray, num: int, num_classes: int) -> bool:
+    is_right = labels.shape == (num,) and labels.dtype.kind in "iu"
+    return is_right and bool(((labels >= 0) & (labels < num_classes)).all())
 
 
 def read_runs(paths: Sequence[Path], notes: list[str] | None = None) -> list[StoredRun]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from functools import singledispatch
 from pathlib import Path
@@ -12,7 +13,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from upcl.core.files import atomic_path
+from upcl.core.files import write_atomic
 
 from .charts import (
     MAX_LABEL_LENGTH,
@@ -64,8 +65,9 @@ def save_charts(charts: Sequence[Chart], path: Path) -> Path:
         for axes in list(figure.axes)[len(charts) : rows * columns]:
             axes.set_visible(False)
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(path.suffix[1:], {})
-        with atomic_path(path) as partial:
-            figure.savefig(partial, format=path.suffix[1:], dpi=120, metadata=metadata)
+        content = io.BytesIO()  # on a full disk, matplotlib fails a second time when it closes its file
+        figure.savefig(content, format=path.suffix[1:], dpi=120, metadata=metadata)
+    write_atomic(path, content.getbuffer())
     return path
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate, pairwise
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise, zip_longest
 
 import numpy as np
 
 from upcl.research.record import Record
+from upcl.training.events import Event
 
 from .charts import NEW_COLOUR, OLD_COLOUR, BarChart, Heatmap, LineChart, Number, PointGroup, ScatterChart, Series
 from .figures import RunGroups
 
 PERPLEXITY, SEED = 30, 0
+MAX_CONFUSION = 1000  # classes: nobody can look at more cells than a million
 
 
 def accuracy_matrix(groups: RunGroups) -> Iterator[Heatmap]:
@@ -47,7 +48,8 @@ def confusion(groups: RunGroups) -> Iterator[Heatmap]:
     """Show the percentage of each class that was predicted as each class after the last task.
 
     Args:
-        groups: runs by configuration; those with the class order of the first one are summed.
+        groups: runs by configuration; those with the class order of the first one are summed. Runs with more than 1,000
+            classes are left out.
 
     Example:
         >>> from pathlib import Path
@@ -62,9 +64,12 @@ def confusion(groups: RunGroups) -> Iterator[Heatmap]:
     """
     for index, (name, runs) in enumerate(groups.items()):
         first = runs[0].record
-        expected = first.class_order, len(first.confusion.head)
-        same = [r for run in runs if ((r := run.record).class_order, len(r.confusion.head)) == expected]
-        counts = np.sum([record.confusion.head for record in same], axis=0, dtype=float)
+        size = len(rows) if isinstance(rows := first.confusion.head, list) else 0
+        if not 0 < size <= MAX_CONFUSION:
+            continue
+        found = [run.record.confusion.head for run in runs if run.record.class_order == first.class_order]
+        same = [rows for rows in found if isinstance(rows, list) and len(rows) == size]
+        counts = np.sum(same, axis=0, dtype=float)
         shares = 100 * counts / np.maximum(counts.sum(1, keepdims=True), 1)
         names = first.classes[: len(shares)]
         boundaries = tuple(accumulate(first.task_sizes))[:-1]
@@ -138,19 +143,19 @@ def losses(groups: RunGroups) -> Iterator[LineChart]:
         events = runs[0].events
         if not events:
             continue
-        terms = list(dict.fromkeys(term for event in events for term in event["losses"]))
+        terms = list(dict.fromkeys(term for event in events for term in event.losses))
         epochs = list(range(1, len(events) + 1))
         series = tuple(
-            Series(term, epochs, [event["losses"].get(term) for event in events], colour=colour)
+            Series(term, epochs, [event.losses.get(term) for event in events], colour=colour)
             for colour, term in enumerate(terms)
         )
         boundaries = _task_boundaries(events)
         yield LineChart(f"losses-{index}", name, "epoch", "mean loss", series, boundaries=boundaries)
 
 
-def _task_boundaries(events: Sequence[Mapping[str, Any]]) -> tuple[float, ...]:
+def _task_boundaries(events: Sequence[Event]) -> tuple[float, ...]:
     pairs = enumerate(pairwise(events), 1)
-    return tuple(at + 0.5 for at, (before, after) in pairs if before["task"] != after["task"])
+    return tuple(at + 0.5 for at, (before, after) in pairs if before.task != after.task)
 
 
 def assignment(groups: RunGroups) -> Iterator[LineChart]:
@@ -174,11 +179,11 @@ def assignment(groups: RunGroups) -> Iterator[LineChart]:
         >>> folder.cleanup()
     """
     for index, (name, runs) in enumerate(groups.items()):
-        events = [event for event in runs[0].events if "assignment" in event]
+        events = [event for event in runs[0].events if event.assignment]
         if not events:
             continue
         epochs = list(range(1, len(events) + 1))
-        cosines = [event["alignment"] for event in events]
+        cosines = [event.alignment for event in events]
         series = (
             Series("classes that changed", epochs, list(_changes(events)), colour=0),
             Series("alignment", epochs, cosines, colour=1, secondary=True),
@@ -194,15 +199,15 @@ def assignment(groups: RunGroups) -> Iterator[LineChart]:
         )
 
 
-def _changes(events: Sequence[Mapping[str, Any]]) -> Iterator[float]:
+def _changes(events: Sequence[Event]) -> Iterator[float]:
     """Percentage of classes whose prototype is not that of the epoch before; a task starts with the identity."""
-    previous: Mapping[str, Any] | None = None
+    task, before = -1, list[int]()
     for event in events:
-        current = event["assignment"]
-        begins = previous is None or previous["task"] != event["task"]
-        before = range(len(current)) if begins or previous is None else previous["assignment"]
-        yield 100 * sum(a != b for a, b in zip(before, current, strict=True)) / len(current)
-        previous = event
+        current = event.assignment or []
+        if event.task != task:
+            task, before = event.task, list(range(len(current)))
+        yield 100 * sum(a != b for a, b in zip_longest(before, current)) / max(len(before), len(current))
+        before = current
 
 
 def feature_map(groups: RunGroups) -> Iterator[ScatterChart]:

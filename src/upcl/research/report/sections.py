@@ -174,8 +174,8 @@ def _command_section(runs: Sequence[StoredRun]) -> Section:
 
 def _fingerprints(run: StoredRun) -> str:
     record = run.record
+    torch, device, threads = (record.environment.get(key, "?") for key in ("torch", "device", "threads"))
     return (
         f"config {record.config_digest[:16]}, weights {record.weights_sha256[:16]}, "
-        f"data {record.config.data_sha256[:16]}, torch {record.environment['torch']}, "
-        f"{record.environment['device']}, {record.environment['threads']} threads"
+        f"data {record.config.data_sha256[:16]}, torch {torch}, {device}, {threads} threads"
     )

@@ -12,7 +12,7 @@ from upcl.core.files import write_atomic
 
 from .charts import Chart
 from .content import Report
-from .formats import TABLE_FORMATS
+from .formats import TABLE_FORMATS, as_csv, escape_markdown
 
 FIGURE_FORMATS = ("png", "svg", "pdf")
 
@@ -57,13 +57,14 @@ def write_page(report: Report, path: Path) -> Path:
     return path
 
 
-def write_report(report: Report, kind: str, path: Path) -> list[Path]:
+def write_report(report: Report, kind: str, path: Path, *, spreadsheet_safe: bool = False) -> list[Path]:
     """Write a report in any format.
 
     Args:
         report: the report.
         kind: "html" for the page, a key of `TABLE_FORMATS` for the tables, or one of `FIGURE_FORMATS`.
         path: the file to write; for figures, their folder.
+        spreadsheet_safe: put an apostrophe before texts in CSV that a spreadsheet would take for formulas.
 
     Returns:
         The files that were written.
@@ -85,22 +86,25 @@ def write_report(report: Report, kind: str, path: Path) -> list[Path]:
     if kind == "html":
         return [write_page(report, path)]
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, format_tables(report, kind).encode(errors="replace"))
+    write_atomic(path, format_tables(report, kind, spreadsheet_safe=spreadsheet_safe).encode(errors="replace"))
     return [path]
 
 
-def format_tables(report: Report, kind: str) -> str:
+def format_tables(report: Report, kind: str, *, spreadsheet_safe: bool = False) -> str:
     """Format the tables of a report; Markdown starts with its title.
 
     Args:
         report: the report.
         kind: a key of `TABLE_FORMATS`.
+        spreadsheet_safe: put an apostrophe before texts in CSV that a spreadsheet would take for formulas.
 
     Example:
         >>> format_tables(Report("Runs", (), ()), "json")
         '[]\\n'
     """
-    title = f"# {report.title}\n\n" if kind == "md" else ""
+    if kind == "csv":
+        return as_csv(report.tables, spreadsheet_safe=spreadsheet_safe)
+    title = f"# {escape_markdown(report.title)}\n\n" if kind == "md" else ""
     return title + TABLE_FORMATS[kind](report.tables)
 
 
