@@ -23,6 +23,8 @@ NAMES = ("ant", "bull", "cat", "dog", "eel")
 
 Lot = Mapping[str, Sequence[int]]
 """Photos by class; a photo is a number."""
+Row = tuple[Tensor, str, str]
+"""Features of a photo, its class and its digest."""
 
 
 def spec(method: str = "ridge", **changes: Any) -> ModelSpec:
@@ -44,23 +46,29 @@ def digest(name: str, photo: int) -> str:
 
 def grow(bundle: Bundle | None, lot: Lot, held_out: Lot | None = None, made_with: ModelSpec | None = None) -> Bundle:
     """Learn one lot of photos."""
-    parts = []
-    for photos in (lot, held_out or {}):
-        pairs = [(name, photo) for name, numbers in photos.items() for photo in numbers]
-        rows = [feature(*pair) for pair in pairs]
-        parts.append(
-            (
-                torch.stack(rows) if rows else torch.empty(0, DIM).half(),
-                [n for n, _ in pairs],
-                [digest(*p) for p in pairs],
-            )
-        )
-    (train, names, digests), (tested, tested_names, tested_digests) = parts
-    images = NewImages(train, names, tested, tested_names, (digests, tested_digests))
+    train, tested = (
+        [(feature(name, photo), name, digest(name, photo)) for name, photos in part.items() for photo in photos]
+        for part in (lot, held_out or {})
+    )
+    return learn_features(bundle, train, tested, made_with or spec())
+
+
+def learn_features(
+    bundle: Bundle | None, train: Sequence[Row], held_out: Sequence[Row], made_with: ModelSpec
+) -> Bundle:
+    """Learn rows of features."""
+    features, names, digests = _columns(train)
+    tested, tested_names, tested_digests = _columns(held_out)
+    images = NewImages(features, names, tested, tested_names, (digests, tested_digests))
     options = LearnOptions(max_forgetting=None)
-    chosen = bundle.spec if bundle else made_with or spec()
+    chosen = bundle.spec if bundle else made_with
     with tempfile.TemporaryDirectory() as folder:
         return apply_update(plan_update(Path(folder) / "model.upcl", bundle, images, options, CPU, chosen))
+
+
+def _columns(rows: Sequence[Row]) -> tuple[Tensor, list[str], list[str]]:
+    features = torch.stack([row for row, _, _ in rows]) if rows else torch.empty(0, DIM).half()
+    return features, [name for _, name, _ in rows], [digest for _, _, digest in rows]
 
 
 def weights_by_class(bundle: Bundle) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
 import json
 import zipfile
@@ -10,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 from PIL import Image
+from torch import Tensor
 
 DAMAGES = {  # what is wrong with the file, and what the error mentions
     "cut": "damaged",
@@ -29,6 +32,26 @@ DAMAGES = {  # what is wrong with the file, and what the error mentions
 def rewrite(model: Path, path: Path, change_manifest: Callable[[Any], None]) -> Path:
     """A copy of a model with another manifest."""
     return _copy(model, path, lambda name, body: _changed(body, change_manifest) if name == "manifest.json" else body)
+
+
+def rewrite_weights(model: Path, path: Path, change: Callable[[str, Tensor], Tensor]) -> Path:
+    """A copy of a model with other weights of the same names, and digests that match them."""
+    digests = {}
+
+    def changed(name: str, body: bytes) -> bytes:
+        if not name.startswith("weights/"):
+            return body
+        tensors = {key: change(key, value) for key, value in safetensors.torch.load(body).items()}
+        content = safetensors.torch.save(tensors)
+        digests[name.removeprefix("weights/").removesuffix(".safetensors")] = hashlib.sha256(content).hexdigest()
+        return content
+
+    def with_digests(manifest: Any) -> None:
+        manifest["shared_sha256"] = digests.pop("shared")
+        for number, digest in digests.items():
+            manifest["states"][number]["weights_sha256"] = digest
+
+    return rewrite(_copy(model, path.with_suffix(".tmp"), changed), path, with_digests)
 
 
 def damage(model: Path, path: Path, kind: str) -> Path:

@@ -8,8 +8,10 @@ import torch
 
 from tests.model.known_method import SPEC, known_method, known_state, samples
 from upcl.core.types import Samples
+from upcl.model import evaluation
 from upcl.model.calibration import UNCALIBRATED, fit_temperature
 from upcl.model.evaluation import evaluate_held_out
+from upcl.model.predictor import Predictions, Predictor
 
 # The largest pixel is the class by the nearest mean. By the head it is, too, in the order (0, 1, 2).
 HELD_OUT = samples([(8, 1, 0), (7, 2, 1), (1, 8, 0), (9, 8, 0), (3, 0, 4), (0, 1, 5)], [0, 0, 1, 1, 1, 2])
@@ -50,6 +52,22 @@ def test_calibration_is_that_of_the_chosen_reading() -> None:
     assert calibration.temperature == pytest.approx(
         fit_temperature(torch.from_numpy(cosines), HELD_OUT.labels), rel=1e-4
     )
+
+
+def test_many_images_and_classes_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = evaluate_held_out(known_method((1, 0, 2)), SPEC, known_state(HELD_OUT))
+    predict, sizes = Predictor.predict, []
+
+    def counted(self: Predictor, images: torch.Tensor) -> Predictions:
+        sizes.append(len(self.state.classes) * len(images))
+        return predict(self, images)
+
+    monkeypatch.setattr(Predictor, "predict", counted)
+    monkeypatch.setattr(evaluation, "MAX_SCORES", 8)
+    parts = evaluate_held_out(known_method((1, 0, 2)), SPEC, known_state(HELD_OUT))
+    assert sizes == [6, 6, 6], "tables of images and classes"
+    assert parts.accuracy == whole.accuracy and parts.by_class == whole.by_class
+    assert parts.calibration.num_images == 2, "the first part"
 
 
 def test_classes_without_held_out_images_have_no_accuracy() -> None:

@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from sklearn.datasets import load_sample_images
 
+from tests.full_disk import files_up_to
 from tests.model.photos import QUICK
 from upcl.data.io.images import fit_square
 from upcl.model.export import export_onnx, export_torch, middle_square, to_grey
@@ -85,3 +86,12 @@ def test_resizing_in_the_graph_equals_pillow(shape: tuple[int, int], size: int) 
     assert torch.equal(found, expected.float())
     in_grey = np.array(Image.fromarray(expected[0].permute(1, 2, 0).numpy()).convert("L"))
     assert torch.equal(to_grey(found)[0, 0], torch.from_numpy(in_grey).float())
+
+
+def test_a_full_disk_is_an_error_that_names_the_file(model_file: Path, tmp_path: Path) -> None:
+    """PyTorch's own writer of files would end the process."""
+    learner = Learner(model_file)
+    with pytest.raises(OSError, match="File too large") as caught, files_up_to(100_000):
+        export_torch(learner, tmp_path / "m.pt2")
+    assert caught.value.filename == str(tmp_path / "m.pt2")
+    assert list(tmp_path.iterdir()) == []

@@ -91,6 +91,21 @@ def test_cross_validation_predicts_the_familiarity_of_new_photos() -> None:
     assert not len(cross_validated_familiarity(single, 3, fit_familiarity(single, 3)))
 
 
+def test_many_photos_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = clouds(5, 4, 16)
+    cosines = Familiarity(fit_familiarity(samples, 5))
+    expected, compare, sizes = cosines(samples.inputs).max(1).values, cosines.forward, []
+
+    def counted(features: torch.Tensor) -> torch.Tensor:
+        sizes.append(5 * len(features))
+        return compare(features)
+
+    monkeypatch.setattr(familiarity, "MAX_COSINES", 40)
+    monkeypatch.setattr(cosines, "forward", counted)
+    assert torch.allclose(cosines.nearest(samples.inputs), expected)
+    assert sizes == [40, 40, 20]
+
+
 def test_the_area_needs_three_classes_and_held_out_photos() -> None:
     samples = clouds(3, 10, 32)
     names, fitted = dict(enumerate(NAMES[:3])), fit_familiarity(samples, 3)

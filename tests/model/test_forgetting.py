@@ -9,10 +9,12 @@ import torch
 
 from tests.model.photos import QUICK, noise
 from upcl import UserError
+from upcl.core.files import atomic_path
 from upcl.methods.registry import METHODS
 from upcl.model.file import load
 from upcl.model.learner import Learner
 from upcl.nets import CosineHead
+from upcl.training.engine import EpochResult
 
 
 def test_a_forgotten_class_is_gone_from_the_file(own_copy: Path) -> None:
@@ -40,6 +42,32 @@ def test_other_classes_keep_their_labels_and_the_forgotten_one_is_never_predicte
     assert all("kind 1" not in prediction.names and len(prediction.names) == 5 for prediction in predictions.top(6))
     others = [0, 2, 3, 4, 5]
     assert torch.equal(predictions.scores["nme"][:, others], before.scores["nme"][:, others])
+
+
+def test_what_a_killed_save_left_is_gone_after_forgetting(own_copy: Path) -> None:
+    with atomic_path(own_copy) as partial:
+        partial.write_bytes(own_copy.read_bytes())
+        Learner(own_copy).forget("kind 1")
+        assert [path.name for path in own_copy.parent.iterdir() if path.name != f".{own_copy.name}.lock"] == [
+            "copy.upcl"
+        ]
+        partial.write_bytes(own_copy.read_bytes())
+
+
+def test_checkpoints_of_an_interrupted_update_are_gone_after_forgetting(own_copy: Path, photos: Path) -> None:
+    def stop(_: EpochResult) -> None:
+        raise KeyboardInterrupt
+
+    learner, work = Learner(own_copy).rollback(0), own_copy.with_name("copy.upcl.work")
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(photos / "second", QUICK, stop)
+    assert work.is_dir()
+    learner.forget("kind 1")
+    assert not work.exists(), "they have the exemplars of all classes"
+    work.mkdir()
+    (work / "diary.txt").write_text("mine")
+    learner.forget("kind 0")
+    assert (work / "diary.txt").exists(), "a folder of the user stays"
 
 
 def test_unknown_and_last_classes_are_refused(own_copy: Path) -> None:

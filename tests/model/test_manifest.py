@@ -7,11 +7,7 @@ import dataclasses
 import pytest
 
 from tests.model.feature_models import spec
-from upcl.model.calibration import Calibration
-from upcl.model.manifest import StoredSamples, StoredState, check_image_bytes, check_spec
-
-SAMPLES = StoredSamples(images=["0" * 64] * 3, labels=[0] * 3)
-STATE = StoredState("", (1,), ("cat",), SAMPLES, SAMPLES, "head", Calibration(1.0, 0.0, 0.0, 0))
+from upcl.model.manifest import MAX_BYTES, MIN_DECODED, check_sample_bytes, check_spec, parse_manifest
 
 
 @pytest.mark.parametrize(
@@ -21,6 +17,7 @@ STATE = StoredState("", (1,), ("cat",), SAMPLES, SAMPLES, "head", Calibration(1.
         ({"size": 4096}, "4096 pixels"),
         ({"std": (0.0, 1.0, 1.0)}, "standard deviation"),
         ({"mean": (0.5,)}, "mean"),
+        ({"mean": (0.5, 0.5, 1e30)}, "mean"),
         ({"method": "file.py:Class"}, "not part of this package"),
     ],
 )
@@ -30,9 +27,16 @@ def test_a_spec_that_cannot_be_is_refused(change: dict[str, object], message: st
         check_spec(dataclasses.replace(spec(), **change))  # type: ignore[arg-type]
 
 
-def test_images_that_would_fill_the_memory_are_refused() -> None:
-    large = dataclasses.replace(spec(features=False), size=1024)
-    check_image_bytes({0: STATE}, large)
-    many = dataclasses.replace(STATE, exemplars=StoredSamples(["0" * 64] * 2000, [0] * 2000))
-    with pytest.raises(ValueError, match="more than"):
-        check_image_bytes({0: many}, large)
+def test_samples_are_bounded_by_the_size_of_the_file_and_by_a_limit() -> None:
+    check_sample_bytes(MIN_DECODED, file_bytes=1)
+    check_sample_bytes(MAX_BYTES, file_bytes=MAX_BYTES)
+    for num_bytes, file_bytes in ((MIN_DECODED + 1, 1), (MAX_BYTES + 1, MAX_BYTES)):
+        with pytest.raises(ValueError, match="more than"):
+            check_sample_bytes(num_bytes, file_bytes)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400"])
+def test_numbers_of_a_manifest_are_finite(number: str) -> None:
+    assert parse_manifest(b'{"a": [1, 2.5, -1e300]}') == {"a": [1, 2.5, -1e300]}
+    with pytest.raises(ValueError, match=f"not finite: {number}"):
+        parse_manifest(f'{{"a": [{number}]}}'.encode())

@@ -42,3 +42,9 @@ def test_nothing_to_finetune(monkeypatch: pytest.MonkeyPatch) -> None:
     assert pretrained_choice(LearnOptions(), 100) is None
     with pytest.raises(UserError, match="--finetune needs pretrained weights"):
         pretrained_choice(LearnOptions(finetune=True))
+
+
+@pytest.mark.parametrize("limit", [float("nan"), float("inf")])
+def test_a_limit_that_never_acts_is_refused(limit: float) -> None:
+    with pytest.raises(UserError, match="max_forgetting must be a finite number"):
+        LearnOptions(max_forgetting=limit)

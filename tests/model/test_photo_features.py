@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +13,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from upcl.core.errors import UserError
 from upcl.data.io.listing import ImageFile
-from upcl.model.photo_features import BATCH_SIZE, FeatureCache, extract_photos, smallest_side
+from upcl.model.photo_features import BATCH_SIZE, FeatureCache, extract_photos, photo_digest, smallest_side
 
 DIM = 3
 
@@ -112,3 +116,33 @@ def test_grey_photos_and_the_smallest_side(tmp_path: Path, cache: FeatureCache) 
     assert smallest_side(files) == 16 and smallest_side(files[:1]) == 40
     photos = extract_photos(files, 8, Network(), cache)
     assert [file.grey for file in photos.files] == [True, False]
+
+
+def test_a_size_beyond_all_limits_counts_as_unreadable(tmp_path: Path) -> None:
+    header = b"IHDR" + struct.pack(">2I5B", 2**31 - 1, 1, 8, 2, 0, 0, 0)
+    chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
+    (tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk)
+    bomb = ImageFile(tmp_path / "bomb.png", "cat", "train")
+    assert smallest_side([bomb]) == 0 and smallest_side([bomb, *make_photos(tmp_path, 1)]) == 16
+
+
+def test_a_damaged_record_is_computed_again(tmp_path: Path, cache: FeatureCache) -> None:
+    files = make_photos(tmp_path, 2)
+    first = extract_photos(files, 8, Network(), cache)
+    records = np.fromfile(cache.path, cache.dtype)
+    records["features"][1] = np.nan
+    cache.path.write_bytes(records.tobytes())
+    network = Network()
+    assert torch.equal(extract_photos(files, 8, network, FeatureCache(cache.path, DIM)).features, first.features)
+    assert network.seen == 1
+    assert torch.equal(extract_photos(files, 8, network, FeatureCache(cache.path, DIM)).features, first.features)
+    assert network.seen == 1, "the new record takes the place of the damaged one"
+
+
+def test_pipes_are_not_waited_for(tmp_path: Path, cache: FeatureCache) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    pipe = ImageFile(tmp_path / "pipe.png", "cat", "train")
+    assert smallest_side([pipe, *make_photos(tmp_path, 1)]) == 16
+    assert extract_photos([pipe], 8, Network(), cache).files[0].error == "not a regular file"
+    with pytest.raises(UserError, match=r"pipe\.png cannot be read: not a regular file"):
+        photo_digest(pipe.path)

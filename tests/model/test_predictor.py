@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +11,9 @@ import pytest
 import torch
 
 from tests.model.known_method import SPEC, known_method, known_state, samples
+from tests.model.model_files import rewrite_weights
 from tests.model.photos import noise
+from upcl.core.errors import TrainingError
 from upcl.core.types import Samples
 from upcl.data.io.decoding import decode_images
 from upcl.model.calibration import Calibration
@@ -28,6 +32,16 @@ def calibrated(threshold: float) -> Calibration:
 @pytest.fixture(scope="module")
 def predictor(model_file: Path) -> Predictor:
     return Learner(model_file).predictor
+
+
+def test_weights_that_are_too_large_to_compute_with_are_an_error(model_file: Path, tmp_path: Path) -> None:
+    def large(name: str, value: torch.Tensor) -> torch.Tensor:
+        stem = name.startswith("backbone.stem") and value.is_floating_point()
+        return torch.full_like(value, 3e38) if stem else value
+
+    path = rewrite_weights(model_file, tmp_path / "m.upcl", large)
+    with pytest.raises(TrainingError, match="scores of the model are not finite"):
+        Learner(path).predictor.predict(noise(2))
 
 
 def test_images_below_the_threshold_are_none_of_these() -> None:
@@ -120,3 +134,14 @@ def test_threads_run_one_forward_pass_at_a_time() -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: predictor.predict(IMAGES), range(50)))
     assert len(most) == 50 and all(most)
+
+
+def test_the_content_of_a_broken_image_is_not_kept(predictor: Predictor) -> None:
+    content = b"not an image, but possibly large"
+    gc.disable()  # what it would find later may fill the memory until then
+    try:
+        before = sys.getrefcount(content)
+        assert [result.prediction for result in predictor.predict_files([content])] == [None]
+        assert sys.getrefcount(content) == before
+    finally:
+        gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def test_the_onnx_file_gives_the_same_answers(grown: Path, tmp_path: Path) -> No
 @needs_photos
 def test_the_service_answers_without_stored_pictures(grown: Path, crops: Path) -> None:
     content = (crops / "first" / "flower" / "0.jpg").read_bytes()
-    answer = Service(Learner(grown)).predict([Upload("flower.jpg", content)], top=1)[0]
+    answer = Service(Learner(grown)).predict([Upload("flower.jpg", io.BytesIO(content))], top=1)[0]
     assert answer.top[0].name == "flower" and {found.image for found in answer.nearest} == {None}
 
 

@@ -25,6 +25,9 @@ def test_an_8_bit_model_is_smaller_and_agrees(model_file: Path, tmp_path: Path) 
     export_onnx(learner, tmp_path / "float.onnx")
     quantize_onnx(tmp_path / "float.onnx", tmp_path / "int8.onnx", photos.ranges)
     exact, small = measure_onnx([tmp_path / "float.onnx", tmp_path / "int8.onnx"], photos)
+    odd = (tmp_path / "int8.onnx").rename(tmp_path / "not text \udce9.onnx")
+    assert measure_onnx([odd], photos)[0].accuracy == small.accuracy, "a name that is not UTF-8"
+    odd.rename(tmp_path / "int8.onnx")
     assert small.megabytes < exact.megabytes / 2 and small.milliseconds > 0
     assert abs(small.accuracy - exact.accuracy) <= 100 / len(photos.test)
     outputs = [

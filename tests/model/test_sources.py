@@ -11,8 +11,9 @@ from PIL import Image
 
 from upcl import UserError
 from upcl.data.io.images import BrokenImageError, encode_png
+from upcl.model import sources
 from upcl.model.bundle import ModelSpec
-from upcl.model.sources import decode_image, fit_images, is_image, list_sources
+from upcl.model.sources import decode_image, fit_images, is_image, list_sources, split_images
 
 SPEC = ModelSpec("upcl", {}, "small", channels=3, size=8, mean=(0.5,) * 3, std=(0.2,) * 3, memory="20/class")
 PIXELS = np.arange(3 * 8 * 8, dtype=np.uint8).reshape(3, 8, 8)
@@ -66,3 +67,31 @@ def test_images_in_memory_are_brought_to_the_size_of_a_model(channels: int) -> N
     assert torch.equal(fitted[:, 0], fitted[:, 1]) is (channels == 1)
     assert abs(float(fitted.float().mean() - images.float().mean())) < 5
     assert fit_images(fitted, spec) is fitted
+
+
+def test_standard_input_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_STDIN_BYTES", 1000)
+    with (
+        Path("/dev/zero").open("rb") as zeros,
+        pytest.raises(UserError, match="more than 1,000 bytes or 1,000,000 lines"),
+    ):
+        list_sources([Path("-")], zeros)
+
+
+def test_list_of_too_many_paths_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "MAX_STDIN_LINES", 2)
+    assert len(list_sources([Path("-")], io.BytesIO(b"a\nb\n"))) == 2
+    with pytest.raises(UserError, match="more than 100,000,000 bytes or 2 lines"):
+        list_sources([Path("-")], io.BytesIO(b"a\nb\nc\n"))
+
+
+def test_bytes_that_can_be_no_path_are_one_unreadable_image() -> None:
+    content = b"x" * 5000
+    assert list_sources([Path("-")], io.BytesIO(content)) == [content]
+
+
+def test_images_are_split_by_their_pixels() -> None:
+    assert [len(part) for part in split_images(torch.zeros(9, 3, 448, 448))] == [2, 2, 2, 2, 1]
+    assert [len(part) for part in split_images(torch.zeros(2, 1, 2000, 2000))] == [1, 1]
+    assert len(split_images(torch.zeros(64, 3, 64, 64))) == 1
+    assert len(split_images(torch.zeros(10_000, 1280))) == 1, "features"

@@ -8,6 +8,7 @@ import pytest
 
 from tests.model.feature_models import assert_same_model, grow
 from upcl.core.errors import UserError
+from upcl.core.files import atomic_path
 from upcl.model.store import ModelStore
 
 
@@ -30,3 +31,24 @@ def test_a_missing_model_suggests_a_similar_name(tmp_path: Path) -> None:
         ModelStore(tmp_path / "brids.upcl").require_bundle()
     with pytest.raises(UserError, match="create it with"):
         ModelStore(tmp_path / "elsewhere" / "x.upcl").require_bundle()
+
+
+def test_what_a_killed_process_left_is_removed_under_the_lock(tmp_path: Path) -> None:
+    store = ModelStore(tmp_path / "m.upcl")
+    with atomic_path(store.path) as partial:
+        partial.write_bytes(b"half a model")
+        ModelStore(store.path)
+        assert partial.exists(), "a process that only reads removes nothing"
+        with store.exclusive():
+            assert not partial.exists()
+        partial.write_bytes(b"")
+
+
+@pytest.mark.parametrize("length", [250, 300])
+def test_a_name_that_leaves_no_room_for_the_lock_is_refused_at_once(length: int, tmp_path: Path) -> None:
+    name = "a" * 244 + ".upcl"  # .NAME.lock has 255 bytes
+    with ModelStore(tmp_path / name).exclusive():
+        ModelStore(tmp_path / name).replace(grow(None, {"ant": range(3)}))
+    assert ModelStore(tmp_path / name).classes == ["ant"]
+    with pytest.raises(UserError, match=r"name of .* is too long for this file system"):
+        ModelStore(tmp_path / ("a" * (length - 5) + ".upcl"))

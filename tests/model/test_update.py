@@ -140,10 +140,37 @@ def test_a_folder_of_the_user_is_never_removed(photos: Path, tmp_path: Path) -> 
     with pytest.raises(UserError, match=r"m\.upcl\.work is in the way"):
         Learner(tmp_path / "m.upcl").learn(photos / "first", QUICK)
     assert (mine / "diary.txt").read_text() == "mine"
-    (mine / "diary.txt").unlink()
-    (mine / "config.json").write_text("{")  # ours, damaged
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"config.json": '{"model_type": "bert"}', "checkpoints/best.pt": "mine"},
+        {"config.json": "[" * 10_000},
+        {"thesis.partial/chapter1.txt": "mine"},
+        {".0123456789ab.0123456789ab.partial/chapter1.txt": "mine"},
+        {".lease/contract.txt": "mine"},
+    ],
+)
+def test_only_a_folder_with_our_mark_is_removed(files: dict[str, str], photos: Path, tmp_path: Path) -> None:
+    for name, content in files.items():
+        path = tmp_path / "m.upcl.work" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    assert not is_work_folder(tmp_path / "m.upcl.work")
+    with pytest.raises(UserError, match=r"m\.upcl\.work is in the way"):
+        Learner(tmp_path / "m.upcl").learn(photos / "first", QUICK)
+    assert all((tmp_path / "m.upcl.work" / name).read_text() == content for name, content in files.items())
+
+
+def test_an_update_that_had_only_begun_is_not_in_the_way(photos: Path, tmp_path: Path) -> None:
+    """Killed before its config was written: the folder is empty, or holds what was being written."""
+    work = tmp_path / "m.upcl.work"
+    work.mkdir()
+    (work / ".0123456789ab.0123456789ab.partial").write_text("half")
+    assert is_work_folder(work)
     Learner(tmp_path / "m.upcl").learn(photos / "first", QUICK)
-    assert not mine.exists() and not is_work_folder(tmp_path)
+    assert not work.exists()
 
 
 def test_other_options_start_the_interrupted_update_again(

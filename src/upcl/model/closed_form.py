@@ -80,10 +80,9 @@ def sort_features(samples: Samples, trained: Digests, classes: tuple[str | None,
         ([2.0, 3.0, 1.0], ('a', 'b'))
     """
     rows, ordered = [], {}
-    for label, name in enumerate(classes):
-        members = (samples.labels == label).nonzero()[:, 0].tolist()
+    for members, name in zip(samples.rows_by_class(len(classes)), classes, strict=False):
         if name is not None:
-            pairs = sorted(zip(trained.get(name, ()), members, strict=True))
+            pairs = sorted(zip(trained.get(name, ()), members.tolist(), strict=True))
             ordered[name] = tuple(digest for digest, _ in pairs)
             rows += [row for _, row in pairs]
     return samples[torch.tensor(rows, dtype=torch.int64)], ordered

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from upcl.methods import Method
@@ -20,6 +21,8 @@ from .familiarity import (
     without_familiarity,
 )
 from .predictor import Predictor
+
+MAX_SCORES = 2**23  # in one table of images and classes
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
     """Evaluate a model on its held-out images.
 
     Accuracy and calibration are measured on the same images, and the better of two readings is chosen by them, so with
-    few images the estimates are slightly optimistic.
+    few images the estimates are slightly optimistic. With thousands of classes, calibration uses a part of the images.
 
     Args:
         method: the method with the weights of the state.
@@ -87,24 +90,30 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
         return HeldOutResult(by_class=dict.fromkeys(state.class_names), familiarity=familiarity)
     state = HeldOutResult(familiarity=familiarity).apply(state)
     predictor = Predictor(method, spec, state)
-    predictions = predictor.predict(held_out.inputs)
-    correct = {name: scores.argmax(1) == held_out.labels for name, scores in predictions.scores.items()}
+    step = -(-len(held_out) * num_labels // MAX_SCORES)
+    predictions = predictor.predict(held_out.inputs[::step])  # all of them, unless images and classes are many
+    correct = {name: torch.empty(len(held_out), dtype=torch.bool) for name in predictions.scores}
+    for offset in range(step):
+        part = held_out[offset::step]
+        found = predictor.predict(part.inputs) if offset else predictions
+        for name, scores in found.scores.items():
+            correct[name][offset::step] = scores.argmax(1) == part.labels
     if is_closed_form(spec):  # the only reading that it uses
         del correct["nme"]
     accuracy = {name: _percent(hits) for name, hits in correct.items()}
     head_only = bool(predictor.scoring.without_mean.all())
     reading = "head" if head_only else max(accuracy, key=lambda name: accuracy[name] or 0.0)
+    rows = held_out.rows_by_class(num_labels)
     by_class = {
-        name: _percent(correct[reading][held_out.labels == label])
-        for label, name in enumerate(state.classes)
-        if name is not None
+        name: _percent(correct[reading][rows[label]]) for label, name in enumerate(state.classes) if name is not None
     }
     reference, auroc = None, None
     if len(state.exemplars) and familiarity:
         names = {label: name for label, name in enumerate(state.classes) if name is not None}
         reference = cross_validated_familiarity(state.exemplars, num_labels, familiarity)
         auroc = left_out_auroc(state.exemplars, held_out, names, familiarity)
-    calibration = calibrate(predictions.scores[reading], held_out.labels, predictions.familiarity, reference, auroc)
+    labels = held_out.labels[::step]
+    calibration = calibrate(predictions.scores[reading], labels, predictions.familiarity, reference, auroc)
     return HeldOutResult(reading, calibration, by_class, accuracy, familiarity)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import io
 import json
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from upcl.core.errors import UserError
-from upcl.core.files import atomic_path
+from upcl.core.files import write_atomic
 from upcl.nets import frozen_copy
 
 from .learner import Learner
@@ -42,8 +43,9 @@ def export_torch(learner: Learner, path: Path) -> None:
         >>> export_torch(Learner("birds.upcl"), Path("birds.pt2"))  # doctest: +SKIP
     """
     program = torch.export.export(PhotoClassifier(learner.predictor).eval(), EXAMPLE, dynamic_shapes=_dynamic_shapes())
-    with atomic_path(path, suffix=".pt2") as partial:
-        torch.export.save(program, partial, extra_files={"upcl.json": json.dumps(_metadata(learner))})
+    buffer = io.BytesIO()  # on a full disk, PyTorch's own writer of files ends the process
+    torch.export.save(program, buffer, extra_files={"upcl.json": json.dumps(_metadata(learner))})
+    write_atomic(path, buffer.getbuffer())
 
 
 def export_onnx(learner: Learner, path: Path) -> None:
@@ -76,8 +78,7 @@ def export_onnx(learner: Learner, path: Path) -> None:
     assert program is not None
     graph = program.model_proto
     onnx.helper.set_model_props(graph, _metadata(learner))
-    with atomic_path(path) as partial:
-        onnx.save(graph, str(partial))
+    write_atomic(path, graph.SerializeToString())
 
 
 class PhotoClassifier(nn.Module):

@@ -20,7 +20,7 @@ from upcl.training.pretrained import is_pretrained, weights_file
 from .bundle import ModelSpec, ModelState
 from .intake import NewImages, image_digest
 from .photo_features import BATCH_SIZE, DIGEST_DIGITS, FeatureCache, feature_cache
-from .sources import fit_images
+from .sources import fit_images, split_images
 from .spec import make_method
 
 
@@ -94,7 +94,7 @@ def feature_extractor(
 
     @torch.no_grad()
     def compute(images: Tensor) -> Tensor:
-        return net.features(transform.test(images.to(device)))
+        return torch.cat([net.features(transform.test(part.to(device))) for part in split_images(images)])
 
     return compute, feature_cache(identity, method.net.backbone.dim)
 

@@ -25,6 +25,7 @@ SHRINKAGE = 0.01  # of the covariance within classes, relative to its trace
 CENTRING = 0.7  # part of the mean of all photos that is subtracted
 MAX_RANK = 100  # at most so many eigenvalues can be larger than the shrinkage
 MAX_PHOTOS = 5000  # that the covariance is estimated from, and that folds and left-out classes are measured on
+MAX_COSINES = 2**23  # that are computed at a time
 NUM_FOLDS = 5
 ENOUGH = 400  # photos: no further fold is needed once so many were measured
 Spread = tuple[Tensor, Tensor]
@@ -68,6 +69,15 @@ class Familiarity(nn.Module):
         """
         whitened = _whiten(F.normalize(features), self.centre, self.basis, self.scales)
         return (F.normalize(whitened) @ self.means.T).masked_fill(self.without_mean, -1.0)
+
+    def nearest(self, features: Tensor) -> Tensor:
+        """The cosine of many images to their nearest class (N), without a table of all images and classes.
+
+        Args:
+            features: backbone features (N x d), of any length.
+        """
+        parts = features.split(max(1, MAX_COSINES // len(self.means)))
+        return torch.cat([self(part).max(1).values for part in parts])
 
 
 def fit_familiarity(samples: Samples, num_labels: int, spread: Spread | None = None) -> dict[str, Tensor]:
@@ -197,7 +207,7 @@ def cross_validated_familiarity(samples: Samples, num_labels: int, fitted: Mappi
         chosen = chosen[torch.isin(chosen.labels, rest.labels)]
         if len(chosen):
             familiarity = Familiarity(fit_familiarity(rest, num_labels, spread))
-            found.append(familiarity(_some(chosen).inputs.float()).max(1).values)
+            found.append(familiarity.nearest(_some(chosen).inputs.float()))
         if sum(map(len, found)) >= ENOUGH:
             break
     return torch.cat(found)
@@ -237,7 +247,7 @@ def left_out_auroc(
         known, unknown = _some(known), _some(unknown)
         if len(known) and len(unknown):
             familiarity = Familiarity(fit_familiarity(learned, len(groups), spread))
-            scores = [familiarity(part.inputs.float()).max(1).values for part in (known, unknown)]
+            scores = [familiarity.nearest(part.inputs.float()) for part in (known, unknown)]
             is_known = np.repeat([1, 0], [len(known), len(unknown)])
             areas.append(float(roc_auc_score(is_known, torch.cat(scores).numpy())))
     return sum(areas) / len(areas) if areas else None

@@ -3,45 +3,50 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pydantic
 import safetensors.torch
 import torch
-from PIL import Image
 from torch import Tensor
 
-from upcl.core.errors import UpclError
-from upcl.core.files import atomic_path
+from upcl.core.errors import TrainingError, UpclError
+from upcl.core.files import atomic_path, check_archive
 from upcl.core.types import Samples
 from upcl.data.io.images import encode_png
 
-from .bundle import Bundle, ModelSpec, ModelState
+from .bundle import Bundle, ModelState
+from .consistency import check_network
 from .manifest import (
+    FEATURES,
     FORMAT,
     HISTORY,
+    IMAGE,
+    MANIFEST,
     MAX_BYTES,
+    PICTURE,
     PICTURES,
+    SHARED,
     SPEC,
     STATES,
     VERSION,
-    StoredSamples,
-    StoredState,
-    check_image_bytes,
+    WEIGHTS,
+    check_sample_bytes,
     check_spec,
-    check_state,
+    check_tensors,
+    parse_manifest,
     upgrade_from_1,
 )
 from .pictures import check_picture
+from .reader import EntryReader, pixel_digest
 
-MANIFEST, SHARED, FEATURES = "manifest.json", "weights/shared.safetensors", "features.safetensors"
+MAX_SHOWN = 100  # errors in a manifest
 
 
 class ModelFileError(UpclError):
@@ -61,6 +66,9 @@ def save(bundle: Bundle, path: Path) -> None:
         bundle: the model.
         path: the file to create or replace.
 
+    Raises:
+        TrainingError: if `load` would refuse the file, because a weight is not finite for example.
+
     Example:
         >>> import numpy as np
         >>> from upcl import GrowingClassifier
@@ -73,8 +81,16 @@ def save(bundle: Bundle, path: Path) -> None:
         ['cat', 'dog']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_path(path) as partial, zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-        _Writer(archive).write(bundle)
+    try:
+        with atomic_path(path) as partial:
+            with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+                _Writer(archive).write(bundle)
+            with zipfile.ZipFile(partial) as archive:
+                check_archive(partial, archive)
+            samples = [part for state in bundle.states.values() for part in (state.exemplars, state.held_out)]
+            check_sample_bytes(sum(part.inputs.nbytes for part in samples), partial.stat().st_size)
+    except ValueError as error:
+        raise TrainingError(f"{path} was not changed, since the new model could not be read again: {error}") from None
 
 
 class _Writer:
@@ -105,7 +121,8 @@ class _Writer:
         self.archive.writestr(MANIFEST, json.dumps(manifest, indent=1, allow_nan=False))
 
     def add_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> str:
-        """Store tensors, and return the digest of their entry."""
+        """Store tensors, and return the digest of their entry; what could not be read again is not written."""
+        check_tensors(tensors)
         content = safetensors.torch.save({key: value.contiguous() for key, value in tensors.items()})
         self.archive.writestr(name, content, zipfile.ZIP_STORED)  # compression gains little
         return hashlib.sha256(content).hexdigest()
@@ -114,7 +131,7 @@ class _Writer:
         """Store the weights and images of a state, and return its entry in the manifest."""
         own = {name: value for name, value in state.weights.items() if name not in shared}
         return {
-            "weights_sha256": self.add_tensors(_weights_entry(number), own),
+            "weights_sha256": self.add_tensors(WEIGHTS.format(number), own),
             "growth": state.growth,
             "classes": state.classes,
             "exemplars": self.add_samples(state.exemplars),
@@ -130,7 +147,7 @@ class _Writer:
         known = {digest for state in bundle.states.values() for digests in state.trained.values() for digest in digests}
         pictures = {digest: content for digest, content in bundle.pictures.items() if digest in known}
         for digest, content in pictures.items():
-            self.archive.writestr(_picture_entry(digest), content, zipfile.ZIP_STORED)
+            self.archive.writestr(PICTURE.format(digest), content, zipfile.ZIP_STORED)
         return {digest: hashlib.sha256(content).hexdigest() for digest, content in pictures.items()}
 
     def add_samples(self, samples: Samples) -> dict[str, Any]:
@@ -148,10 +165,10 @@ class _Writer:
         return self.rows[content]
 
     def add_image(self, image: Tensor) -> str:
-        digest = _pixel_digest(image)
+        digest = pixel_digest(image)
         if digest not in self.stored:
             self.stored.add(digest)
-            self.archive.writestr(_image_entry(digest), encode_png(image.numpy()), zipfile.ZIP_STORED)
+            self.archive.writestr(IMAGE.format(digest), encode_png(image.numpy()), zipfile.ZIP_STORED)
         return digest
 
 
@@ -193,8 +210,19 @@ def load(path: Path) -> Bundle:
         raise ModelFileError(f"{path} is not a upcl model, or is damaged: {error}") from None
     except ModelFileError:
         raise
+    except pydantic.ValidationError as error:
+        raise ModelFileError(f"{path} is damaged: its manifest does not fit: {_first_error(error)}") from None
+    except ValueError as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from None
     except Exception as error:  # a file of unknown origin can break its readers in many ways
         raise ModelFileError(f"{path} is damaged: {type(error).__name__} {error}") from None
+
+
+def _first_error(error: pydantic.ValidationError) -> str:
+    if error.error_count() > MAX_SHOWN:  # a list of all would be long
+        return f"it has {error.error_count():,} errors"
+    first = error.errors(include_url=False, include_input=False)[0]
+    return f"{first['msg']} ({'.'.join(map(str, first['loc']))})"
 
 
 def _read_bundle(path: Path, archive: zipfile.ZipFile) -> Bundle:
@@ -203,20 +231,20 @@ def _read_bundle(path: Path, archive: zipfile.ZipFile) -> Bundle:
     check_spec(spec)
     history = HISTORY.validate_python(manifest["history"])
     stored = STATES.validate_python(manifest["states"])
-    check_image_bytes(stored, spec)
-    shared = _read_tensors(archive, SHARED, manifest["shared_sha256"])
-    features = _read_tensors(archive, FEATURES, manifest["features_sha256"]).get("features")
-    reader = _Reader(archive, spec, shared, torch.empty(0, 0) if features is None else features)
+    if max(stored) >= len(history):
+        raise ValueError("its states and its history do not match")
+    reader = EntryReader(archive, spec, manifest["shared_sha256"], manifest["features_sha256"])
+    num_samples = sum(len(entry.exemplars) + len(entry.held_out) for entry in stored.values())
+    check_sample_bytes(num_samples * reader.sample_bytes, path.stat().st_size)
     states = {number: reader.read_state(number, entry) for number, entry in stored.items()}
-    if not states or max(states) >= len(history):
-        raise ModelFileError(f"{path} is damaged: its states and its history do not match")
     versions = {key: str(value) for key, value in manifest["written_by"].items()}
-    stored_pictures = PICTURES.validate_python(manifest["pictures"])
     pictures = {
-        digest: check_picture(_read_entry(archive, _picture_entry(digest), sha256))
-        for digest, sha256 in stored_pictures.items()
+        digest: check_picture(reader.read_entry(PICTURE.format(digest), sha256))
+        for digest, sha256 in PICTURES.validate_python(manifest["pictures"]).items()
     }
-    return Bundle(spec, history, states, versions, pictures)
+    bundle = Bundle(spec, history, states, versions, pictures)
+    check_network(bundle)
+    return bundle
 
 
 def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
@@ -225,7 +253,8 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ModelFileError(f"{path} is not a upcl model: it has no {MANIFEST}")
     if sum(entry.file_size for entry in archive.infolist()) > MAX_BYTES:
         raise ModelFileError(f"{path} was not read: it declares more than {MAX_BYTES:,} bytes")
-    manifest = json.loads(archive.read(MANIFEST))
+    check_archive(path, archive)
+    manifest = parse_manifest(archive.read(MANIFEST))
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError(f"{path} is not a upcl model: its manifest declares another format")
     if manifest["version"] == 1:
@@ -238,93 +267,3 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         found = manifest["version"]
         raise ModelFileError(f"{path} has format version {found}; this upcl reads up to {VERSION}: upgrade upcl")
     return manifest
-
-
-def _read_tensors(archive: zipfile.ZipFile, name: str, sha256: str) -> dict[str, Tensor]:
-    """Tensors of an entry; none if the manifest has no digest for it."""
-    return safetensors.torch.load(_read_entry(archive, name, sha256)) if sha256 else {}
-
-
-def _read_entry(archive: zipfile.ZipFile, name: str, sha256: str) -> bytes:
-    content = archive.read(name)
-    if hashlib.sha256(content).hexdigest() != sha256:
-        raise ValueError(f"{name} does not match its digest")
-    return content
-
-
-@dataclass(frozen=True, eq=False)
-class _Reader:
-    """Reads the states of an archive."""
-
-    archive: zipfile.ZipFile
-    spec: ModelSpec
-    shared: dict[str, Tensor]
-    features: Tensor
-
-    def read_state(self, number: int, entry: StoredState) -> ModelState:
-        weights = {**self.shared, **_read_tensors(self.archive, _weights_entry(number), entry.weights_sha256)}
-        check_state(entry, weights)
-        num_classes = len(entry.classes)
-        return ModelState(
-            weights=weights,
-            growth=entry.growth,
-            classes=entry.classes,
-            exemplars=self.read_samples(entry.exemplars, num_classes),
-            held_out=self.read_samples(entry.held_out, num_classes),
-            reading=entry.reading,
-            calibration=entry.calibration,
-            trained=entry.trained,
-            tested=entry.tested,
-        )
-
-    def read_samples(self, stored: StoredSamples, num_classes: int) -> Samples:
-        if not self.spec.features:
-            return _read_images(self.archive, stored, self.spec, num_classes)
-        labels = _checked_labels(stored, len(stored.rows), num_classes)
-        if not bool(torch.isfinite(self.features).all()):
-            raise ValueError("a feature is not finite")
-        return Samples(self.features[torch.tensor(stored.rows, dtype=torch.int64)], labels)
-
-
-def _read_images(archive: zipfile.ZipFile, stored: StoredSamples, spec: ModelSpec, num_classes: int) -> Samples:
-    labels = _checked_labels(stored, len(stored.images), num_classes)
-    images = torch.empty(len(labels), spec.channels, spec.size, spec.size, dtype=torch.uint8)
-    for index, digest in enumerate(stored.images):
-        images[index] = _read_image(archive.read(_image_entry(digest)), digest, spec)
-    return Samples(images, labels)
-
-
-def _checked_labels(stored: StoredSamples, num: int, num_classes: int) -> Tensor:
-    labels = torch.tensor(stored.labels, dtype=torch.int64)
-    if len(labels) != num:
-        raise ValueError("the numbers of images and labels differ")
-    if len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
-        raise ValueError("an image is labelled with a class that does not exist")
-    return labels
-
-
-def _read_image(content: bytes, digest: str, spec: ModelSpec) -> Tensor:
-    with Image.open(io.BytesIO(content), formats=["PNG"]) as image:
-        if image.size != (spec.size, spec.size) or image.mode != ("L" if spec.channels == 1 else "RGB"):
-            raise ValueError(f"image {digest} has an unexpected shape")
-        pixels = np.array(image)
-    tensor = torch.from_numpy(pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1))
-    if _pixel_digest(tensor) != digest:
-        raise ValueError(f"image {digest} does not match its digest")
-    return tensor
-
-
-def _pixel_digest(image: Tensor) -> str:
-    return hashlib.sha256(image.numpy().tobytes()).hexdigest()
-
-
-def _weights_entry(number: int) -> str:
-    return f"weights/{number}.safetensors"
-
-
-def _picture_entry(digest: str) -> str:
-    return f"pictures/{digest}.jpg"
-
-
-def _image_entry(digest: str) -> str:
-    return f"images/{digest}.png"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,11 +29,11 @@ from .intake import NewImages
 from .options import LearnOptions, works_on_features
 from .photo_features import extract_photos, photo_digest, smallest_side
 from .pictures import with_pictures
-from .plan import check_options, plan_update
+from .plan import check_options, plan_update, work_folder
 from .predictor import Predictor
 from .spec import choose_image_shape, feature_spec, make_method, restore_state
 from .store import ModelStore
-from .update import EpochCallback, apply_update, is_work_folder
+from .update import EpochCallback, apply_update, remove_work_folder
 
 
 class Learner(ModelStore):
@@ -170,8 +169,7 @@ class Learner(ModelStore):
             self.notes += plan.intake.notes
             bundle = with_pictures(apply_update(plan, on_epoch), images.photos)
         self.replace(bundle)
-        if is_work_folder(plan.work_folder):
-            shutil.rmtree(plan.work_folder, ignore_errors=True)
+        remove_work_folder(plan.work_folder)
         return self
 
     def _note_untrained_classes(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> None:
@@ -260,6 +258,7 @@ class Learner(ModelStore):
             if len(self.classes) == 1:
                 raise UserError(f"'{name}' is the only class: remove the file instead")
             self.replace(forget_class(bundle, name, self._restore(bundle.state)))
+            remove_work_folder(work_folder(self.path))  # its checkpoints have the exemplars of all classes
         return self
 
     def rename(self, name: str, new: str) -> Learner:
@@ -323,4 +322,5 @@ class Learner(ModelStore):
         with self.exclusive(), preserve_rng_state():
             bundle, before = remove_photo(self.require_bundle(), photo_digest(photo), self.device)
             self.replace(bundle)
+            remove_work_folder(work_folder(self.path))
         return before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,12 @@ class LearnOptions:
     max_forgetting: float | None = DEFAULT_MAX_FORGETTING
     keep: Keep | None = None
     arrays: Arrays | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_forgetting is not None and not math.isfinite(self.max_forgetting):  # it would accept every update
+            raise UserError(
+                f"max_forgetting must be a finite number, or None to accept every update: {self.max_forgetting}"
+            )
 
 
 def pretrained_choice(options: LearnOptions, min_side: int = 0) -> str | None:

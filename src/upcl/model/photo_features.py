@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,13 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from upcl.core.errors import UserError
 from upcl.core.files import exclusive_lock
 from upcl.core.progress import track
-from upcl.data.io.images import FORMATS, BrokenImageError, fit_square, read_image
+from upcl.data.io.images import BrokenImageError, image_size, open_file, open_image
 from upcl.data.io.listing import ImageFile
 from upcl.data.io.paths import cache_root, printable_path
 
@@ -98,13 +96,14 @@ class FeatureCache:
         self._read()
 
     def find(self, key: bytes) -> np.void | None:
-        """The record of a photo; None if it is not known.
+        """The record of a photo; None if it is not known, or damaged.
 
         Args:
             key: SHA-256 of its file.
         """
         row = self._rows.get(key)
-        return None if row is None else self._records[row]
+        record = None if row is None else self._records[row]
+        return None if record is None or not np.isfinite(record["features"]).all() else record
 
     def record(self, key: bytes, *, width: int, height: int, grey: bool, features: Tensor) -> np.ndarray:
         """Make a record.
@@ -138,11 +137,15 @@ class FeatureCache:
         self._read()
 
     def _read(self) -> None:
-        num = self.path.stat().st_size // self.dtype.itemsize if self.path.is_file() else 0
-        if num > len(self._rows):
+        try:
+            num = self.path.stat().st_size // self.dtype.itemsize
+            if num <= len(self._rows):
+                return
             self._records = np.memmap(self.path, self.dtype, mode="r", shape=(num,))
-            keys = np.ascontiguousarray(self._records["key"][len(self._rows) :])
-            self._rows |= {key.tobytes(): row for row, key in enumerate(keys, start=len(self._rows))}
+        except OSError:  # not there yet, or not readable
+            return
+        keys = np.ascontiguousarray(self._records["key"][len(self._rows) :])
+        self._rows |= {key.tobytes(): row for row, key in enumerate(keys, start=len(self._rows))}
 
 
 def feature_cache(identity: str, dim: int) -> FeatureCache:
@@ -172,8 +175,8 @@ def smallest_side(files: Sequence[ImageFile]) -> int:
     """
     sides = []
     for file in files[:: max(1, len(files) // NUM_MEASURED)]:
-        with contextlib.suppress(OSError, ValueError), Image.open(file.path, formats=FORMATS) as image:
-            sides.append(min(image.size))
+        with contextlib.suppress(BrokenImageError):
+            sides.append(min(image_size(file.path)))
     return min(sides, default=0)
 
 
@@ -192,7 +195,8 @@ def photo_digest(photo: str | Path) -> str:
         upcl.core.errors.UserError: missing.jpg cannot be read: No such file or directory
     """
     try:
-        return hashlib.sha256(Path(photo).read_bytes()).hexdigest()[:DIGEST_DIGITS]
+        with open_file(Path(photo)) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:DIGEST_DIGITS]
     except OSError as error:
         raise UserError(f"{printable_path(photo)} cannot be read: {error.strerror}") from None
 
@@ -263,13 +267,6 @@ def _decoded_batches(files: Sequence[ImageFile], size: int, cache: FeatureCache)
 def _decode(file: ImageFile, size: int, cache: FeatureCache) -> _Photo:
     if file.error:
         return _Photo(file)
-    try:
-        content = file.path.read_bytes()
-    except OSError as error:
-        return _Photo(dataclasses.replace(file, error=error.strerror or str(error)))
-    key = hashlib.sha256(content).digest()
-    if (record := cache.find(key)) is not None:
-        return _Photo(file, key, record)
     shape: list[int] = []
 
     def oversampling(width: int, height: int) -> float:
@@ -277,10 +274,17 @@ def _decode(file: ImageFile, size: int, cache: FeatureCache) -> _Photo:
         return min(width, height) / size
 
     try:
-        image = read_image(io.BytesIO(content), oversampling)
+        with open_file(file.path) as stream:
+            key = hashlib.file_digest(stream, "sha256").digest()
+            if (record := cache.find(key)) is not None:
+                return _Photo(file, key, record)
+            stream.seek(0)
+            with open_image(stream, oversampling) as image:
+                pixels = np.array(image.square(size).convert("RGB"))
+    except OSError as error:
+        return _Photo(dataclasses.replace(file, error=error.strerror or str(error)))
     except BrokenImageError as error:
         return _Photo(dataclasses.replace(file, error=str(error)))
-    pixels = np.array(fit_square(image, size).convert("RGB"))
     properties = dataclasses.replace(file, width=shape[0], height=shape[1], grey=image.mode == "L")
     return _Photo(properties, key, pixels=pixels)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from upcl.data.io.images import BrokenImageError, fit_square, read_image
+from upcl.data.io.images import BrokenImageError, open_image
 
 from .bundle import Bundle
 
@@ -77,9 +77,10 @@ def encode_picture(photo: Path) -> bytes:
         Traceback (most recent call last):
         upcl.data.io.images.UnreachableImageError: No such file or directory
     """
-    image = read_image(photo, lambda width, height: min(width, height) / PICTURE_SIZE)
+    with open_image(photo, lambda width, height: min(width, height) / PICTURE_SIZE) as image:
+        picture = image.square(PICTURE_SIZE).convert("RGB")
     buffer = io.BytesIO()
-    fit_square(image, PICTURE_SIZE).convert("RGB").save(buffer, "JPEG", quality=QUALITY)
+    picture.save(buffer, "JPEG", quality=QUALITY)
     return buffer.getvalue()
 
 

@@ -70,7 +70,7 @@ class UpdatePlan:
     @property
     def work_folder(self) -> Path:
         """Folder next to the model with the checkpoints of an interrupted or rejected update."""
-        return self.path.with_name(self.path.name + ".work")
+        return work_folder(self.path)
 
     @property
     def task(self) -> Task:
@@ -179,6 +179,22 @@ class UpdateIdentity:
     def digest(self) -> str:
         """Return the SHA-256 of the values."""
         return json_sha256(self.to_json())
+
+
+def work_folder(path: Path) -> Path:
+    """The folder next to a model with the checkpoints of an interrupted or rejected update.
+
+    Args:
+        path: the model's file.
+
+    Example:
+        >>> work_folder(Path("pets.upcl")).name
+        'pets.upcl.work'
+    """
+    return path.with_name(path.name + ".work")
+
+
+IDENTITY_KEYS = {"model", "spec", "recipes", "precision", "images", "before"}
 
 
 def identify(plan: UpdatePlan) -> UpdateIdentity:

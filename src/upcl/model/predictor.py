@@ -13,13 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from upcl.core.errors import TrainingError
 from upcl.core.types import Samples
 from upcl.data.io.images import BrokenImageError
 from upcl.methods import Method
 
 from .bundle import ModelSpec, ModelState
 from .scoring import Scoring
-from .sources import ImageSource, decode_image
+from .sources import ImageSource, decode_image, split_images
 
 NONE_OF_THESE = "none of these"
 BATCH_SIZE = 64
@@ -162,13 +163,17 @@ class Predictor:
 
         Raises:
             ValueError: if the images have another shape than the model's.
+            TrainingError: if the weights are finite, but too large to compute with.
         """
         expected = (self.spec.channels, self.spec.size, self.spec.size)
         if images.shape[1:] != expected and not (self.spec.features and images.ndim == 2):
             raise ValueError(f"expected images of shape {expected}, got {tuple(images.shape[1:])}")
         with self._lock:
-            features = self.method.extract(Samples(images, torch.zeros(len(images), dtype=torch.int64)))
+            parts = (Samples(part, torch.zeros(len(part), dtype=torch.int64)) for part in split_images(images))
+            features = torch.cat([self.method.extract(part) for part in parts])
             scores = self.scoring(features)
+        if not bool(scores.confidence.isfinite().all() and scores.familiarity.isfinite().all()):
+            raise TrainingError("the scores of the model are not finite: its weights are too large to compute with")
         familiarity = scores.familiarity.cpu()
         return Predictions(
             features=F.normalize(features).cpu(),
@@ -199,14 +204,15 @@ class Predictor:
                 decoded = pool.map(lambda source: self._decode(source, max_pixels), batch)
                 yield from self._predict_batch(batch, list(decoded), top)
 
-    def _decode(self, source: ImageSource, max_pixels: int | None) -> Tensor | BrokenImageError:
+    def _decode(self, source: ImageSource, max_pixels: int | None) -> Tensor | str:
+        """The image, or what is wrong with it: an error itself would keep the content in memory by its traceback."""
         try:
             return decode_image(source, self.spec, max_pixels)
         except BrokenImageError as error:
-            return error
+            return str(error)
 
     def _predict_batch(
-        self, sources: Sequence[ImageSource], decoded: Sequence[Tensor | BrokenImageError], top: int
+        self, sources: Sequence[ImageSource], decoded: Sequence[Tensor | str], top: int
     ) -> Iterator[ImagePrediction]:
         images = [image for image in decoded if isinstance(image, Tensor)]
         if images:
@@ -216,7 +222,7 @@ class Predictor:
             if isinstance(image, Tensor):
                 yield ImagePrediction(source, *next(results))
             else:
-                yield ImagePrediction(source, error=str(image))
+                yield ImagePrediction(source, error=image)
 
     def nearest_exemplars(
         self, features: Tensor, k: int, among: Sequence[int] | None = None

@@ -178,7 +178,7 @@ def measure_onnx(paths: Sequence[Path], photos: LabelledPhotos) -> list[Measured
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
     options.log_severity_level = 3
-    sessions = [onnxruntime.InferenceSession(str(path), options) for path in paths]
+    sessions = [onnxruntime.InferenceSession(path.read_bytes(), options) for path in paths]  # of any name
     classes = json.loads(sessions[0].get_modelmeta().custom_metadata_map["classes"])
     seconds, correct = np.zeros((len(paths), len(photos.test))), np.zeros((len(paths), len(photos.test)))
     for i, (photo, name) in enumerate(zip(photos.test, photos.names, strict=True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,10 @@ from .bundle import ModelSpec
 ImageSource = Path | bytes | np.ndarray
 """An image file, the content of one, or uint8 pixels (H x W or H x W x 3)."""
 
+FORWARD_PIXELS = 8 * 224**2
+MAX_STDIN_BYTES = 100_000_000
+MAX_STDIN_LINES = 1_000_000
+MAX_PATH_BYTES = 4096
 SIGNATURES = (b"\xff\xd8", b"\x89PNG", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 
 
@@ -34,7 +39,7 @@ def list_sources(paths: Sequence[Path], stdin: BinaryIO) -> list[Path | bytes]:
         stdin: standard input in binary mode.
 
     Raises:
-        UserError: if a folder contains no images.
+        UserError: if a folder contains no images, or standard input holds too much.
 
     Example:
         >>> list_sources([Path("a.jpg"), Path("-")], io.BytesIO(b"b.jpg\\nc.png\\n")) == [
@@ -44,7 +49,7 @@ def list_sources(paths: Sequence[Path], stdin: BinaryIO) -> list[Path | bytes]:
     found: list[Path | bytes] = []
     for path in paths:
         if str(path) == "-":
-            found += _from_stdin(stdin.read())
+            found += _from_stdin(stdin.read(MAX_STDIN_BYTES + 1))
         elif path.is_dir():
             found += _in_folder(path)
         else:
@@ -53,7 +58,12 @@ def list_sources(paths: Sequence[Path], stdin: BinaryIO) -> list[Path | bytes]:
 
 
 def _from_stdin(content: bytes) -> list[Path | bytes]:
+    if len(content) > MAX_STDIN_BYTES or content.count(b"\n") > MAX_STDIN_LINES:
+        limits = f"{MAX_STDIN_BYTES:,} bytes or {MAX_STDIN_LINES:,} lines"
+        raise UserError(f"standard input holds more than {limits}: name the image, or divide the list of paths")
     lines = [] if is_image(content) else [line for line in content.splitlines() if line.strip()]
+    if max(map(len, lines), default=0) > MAX_PATH_BYTES:  # no list of paths
+        return [content]
     return [Path(os.fsdecode(line)) for line in lines] or [content]
 
 
@@ -118,6 +128,21 @@ def fit_images(images: Tensor, spec: ModelSpec) -> Tensor:
     pixels = images.permute(0, 2, 3, 1).numpy()
     pixels = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
     return torch.stack([decode_image(np.ascontiguousarray(image), spec) for image in pixels])
+
+
+def split_images(images: Tensor) -> tuple[Tensor, ...]:
+    """Split images into parts that a network looks at one after the other: its memory grows with their pixels.
+
+    Args:
+        images: images (N x C x H x W), or features (N x d), which are not split.
+
+    Example:
+        >>> [len(part) for part in split_images(torch.zeros(20, 3, 224, 224, dtype=torch.uint8))]
+        [8, 8, 4]
+    """
+    if images.ndim == 2:
+        return (images,)
+    return torch.split(images, max(1, FORWARD_PIXELS // math.prod(images.shape[2:])))
 
 
 def _as_file(source: ImageSource) -> Path | BinaryIO:

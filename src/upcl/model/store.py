@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from upcl.core.errors import UserError
-from upcl.core.files import exclusive_lock
+from upcl.core.files import exclusive_lock, remove_partials
 
 from .bundle import Bundle
 from .file import load, save
@@ -22,6 +23,10 @@ class ModelStore:
 
     Attributes:
         bundle: the model as it was last read or written; None before anything is stored.
+        file_version: the `file_version` of what was last read or written.
+
+    Raises:
+        UserError: if the name is too long for the lock file next to the model.
 
     Example:
         >>> ModelStore(Path("no-such-file.upcl")).classes
@@ -30,8 +35,10 @@ class ModelStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock_file = path.parent / f".{path.name}.lock"  # the longest name of all files next to a model
+        _check_name(path, self._lock_file)
+        self.file_version = file_version(path)  # before reading: a file that is replaced meanwhile is read again
         self.bundle: Bundle | None = load(path) if path.exists() else None
-        self._file_version = _file_version(path)
 
     @property
     def classes(self) -> list[str]:
@@ -53,16 +60,17 @@ class ModelStore:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Hold the lock next to the file, and start from the file as it is now."""
+        """Hold the lock next to the file, remove what killed processes left, and start from the file as it is now."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         busy = f"{self.path} is being changed by another process; try again when it has finished"
-        with exclusive_lock(self.path.with_name(f".{self.path.name}.lock"), busy=busy):
-            if self._file_version != _file_version(self.path):
+        with exclusive_lock(self._lock_file, busy=busy):
+            remove_partials(self.path)  # they may have images of classes that are about to be forgotten
+            if self.file_version != file_version(self.path):
                 self._set_bundle(load(self.path) if self.path.exists() else None)
             try:
                 yield
             finally:
-                self._file_version = _file_version(self.path)
+                self.file_version = file_version(self.path)
 
     def replace(self, bundle: Bundle) -> None:
         """Write the model; the old file stays intact until the new one is complete.
@@ -70,15 +78,34 @@ class ModelStore:
         Args:
             bundle: the new model.
         """
-        self._set_bundle(bundle)
         save(bundle, self.path)
+        self._set_bundle(bundle)
 
     def _set_bundle(self, bundle: Bundle | None) -> None:
         self.bundle = bundle
 
 
-def _file_version(path: Path) -> tuple[int, int, int] | None:
-    """Changes whenever the file is replaced."""
+def _check_name(path: Path, lock: Path) -> None:
+    try:
+        lock.stat()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise UserError(f"the name of {path} is too long for this file system: choose a shorter one") from None
+
+
+def file_version(path: Path) -> tuple[int, int, int] | None:
+    """Identify the content of a file without reading it: changes whenever the file is replaced.
+
+    Args:
+        path: the file.
+
+    Returns:
+        Inode, size and time of the last change; None if there is no file.
+
+    Example:
+        >>> file_version(Path("no-such-file.upcl")) is None
+        True
+    """
     try:
         status = path.stat()
     except FileNotFoundError:

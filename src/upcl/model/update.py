@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 
 from upcl.core.errors import UserError
-from upcl.core.files import PARTIAL
+from upcl.core.files import is_partial, parse_json
 from upcl.core.lease import NAME as LEASE
 from upcl.core.types import Samples, Task
 from upcl.methods import Method
@@ -33,12 +32,12 @@ from .closed_form import (
 )
 from .evaluation import HeldOutResult, evaluate_held_out
 from .extractor import backbone_weights, load_pretrained_weights
-from .plan import UpdateIdentity, UpdatePlan, identify
+from .plan import IDENTITY_KEYS, UpdateIdentity, UpdatePlan, identify
 from .spec import copy_weights, make_method, restore_state
 
 MAX_HELD_OUT = 20  # images per class
 SAVE_SECONDS = 15  # between two checkpoints of an update
-WORK_FILES = {"config.json", "events.jsonl", "checkpoints", ".lock"}
+WORK_FILES = {"config.json", "events.jsonl", "checkpoints"}
 
 EpochCallback = Callable[[EpochResult], None]
 
@@ -236,16 +235,13 @@ def _discard_other_update(folder: Path, identity: UpdateIdentity) -> None:
         return
     if not is_work_folder(folder):
         raise UserError(f"{folder} is in the way: it does not hold an update of a model; rename it")
-    try:
-        stored = json.loads((folder / "config.json").read_text())
-    except ValueError:
-        stored = None
-    if stored != identity.to_json():
+    if _stored_identity(folder) != identity.to_json():
         shutil.rmtree(folder)
 
 
 def is_work_folder(folder: Path) -> bool:
-    """Whether a folder holds an update of a model and nothing else, so that it may be removed.
+    """Whether a folder holds an update of a model, perhaps one that had only begun, so that it may be removed. Its mark
+    is the identity of an update in `config.json`.
 
     Args:
         folder: the folder.
@@ -254,6 +250,32 @@ def is_work_folder(folder: Path) -> bool:
         >>> is_work_folder(Path("holiday photos"))
         False
     """
-    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    own = {name for name in names if name in WORK_FILES or name.startswith(LEASE) or PARTIAL in name}
-    return "config.json" in names and own == names
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir() if not (is_partial(path) or _is_lease(path))}
+    return not names or (names <= WORK_FILES and _stored_identity(folder).keys() == IDENTITY_KEYS)
+
+
+def _is_lease(path: Path) -> bool:
+    return path.name.startswith(LEASE) and path.is_file()
+
+
+def _stored_identity(folder: Path) -> dict[str, Any]:
+    try:
+        stored = parse_json((folder / "config.json").read_text())
+    except (ValueError, OSError):
+        return {}
+    return stored if isinstance(stored, dict) else {}
+
+
+def remove_work_folder(folder: Path) -> None:
+    """Remove the checkpoints of an update that is finished or can no longer be; any other folder stays.
+
+    Args:
+        folder: the folder.
+
+    Example:
+        >>> remove_work_folder(Path("holiday photos"))
+    """
+    if is_work_folder(folder):
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,30 +1,32 @@
-"""The application: routes of the JSON API, access control, and the page."""
+"""The application: routes of the JSON API, and the page."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, File, HTTPException, Query, Request, Security, UploadFile
-from fastapi.responses import HTMLResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import FastAPI, File, HTTPException, Query, Request, Security, UploadFile
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.security import HTTPBearer
 
 from upcl.model.learner import Learner
 
-from .addresses import is_loopback
+from .access import AccessControl
 from .limits import MAX_BYTES, MAX_IMAGES, MAX_TOP, TIMEOUT, RequestLimits
 from .schemas import HealthResponse, ImageResponse, ModelResponse
-from .service import Service, Upload
+from .served_model import ServedModel
+from .service import Upload
 
 CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; connect-src 'self'"
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "connect-src 'self'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'"
 )
 ACCESS_ERRORS: dict[int | str, dict[str, Any]] = {
     401: {"description": "The token is missing or wrong."},
-    403: {"description": "Without a token, only requests to a loopback address are answered."},
+    403: {"description": "The page of another site asks, or without a token the request is not to a loopback address."},
 }
 LIMIT_ERRORS: dict[int | str, dict[str, Any]] = {
     408: {"description": "The request did not arrive in time."},
@@ -36,8 +38,8 @@ LIMIT_ERRORS: dict[int | str, dict[str, Any]] = {
 def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOUT) -> FastAPI:
     """Build the application.
 
-    Pages of other sites cannot use it: no other origin is allowed, and without a token only requests to a loopback
-    address are answered, which protects against DNS rebinding.
+    Access is decided and sizes are limited before the body of a request is read. The model is read again when its file
+    has been replaced.
 
     Args:
         learner: the model.
@@ -48,10 +50,12 @@ def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOU
         >>> app = make_app(Learner("birds.upcl"), token="secret")  # doctest: +SKIP
         >>> uvicorn.run(app, port=8000)  # doctest: +SKIP
     """
-    service, page = Service(learner), (files(__package__) / "page.html").read_text(encoding="utf-8")
+    served, page = ServedModel(learner), (files(__package__) / "page.html").read_text(encoding="utf-8")
     app = FastAPI(title="upcl", version=version("upcl"), docs_url=None, redoc_url=None)
     app.add_middleware(RequestLimits, max_bytes=MAX_BYTES, timeout=timeout)
-    access = [Depends(_access_control(token))]
+    app.add_middleware(AccessControl, token=token)  # comes first
+    app.add_exception_handler(RequestValidationError, _explain_validation)
+    access = [Security(HTTPBearer(auto_error=False))]  # describes it in the schema
 
     @app.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False)
     def show_page() -> HTMLResponse:
@@ -62,12 +66,12 @@ def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOU
     @app.get("/health")
     def health() -> HealthResponse:
         """Check whether the service is up."""
-        return HealthResponse(status="ok", classes=len(learner.classes))
+        return HealthResponse(status="ok", classes=len(served.latest().learner.classes))
 
     @app.get("/api/model", dependencies=access, responses=ACCESS_ERRORS)
     def model() -> ModelResponse:
         """Describe the model: its classes and its history."""
-        return service.describe()
+        return served.latest().describe()
 
     @app.post("/api/predict", dependencies=access, responses={**ACCESS_ERRORS, **LIMIT_ERRORS})
     async def predict(
@@ -76,27 +80,22 @@ def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOU
         """Predict what up to 16 images show. Confidence is calibrated; `known` is false for "none of these"."""
         if len(images) > MAX_IMAGES:
             raise HTTPException(413, f"{len(images)} images exceed the limit of {MAX_IMAGES}")
-        uploads = [Upload(image.filename or "image", await image.read()) for image in images]
+        uploads = [Upload(_printable(image.filename or "image"), image.file) for image in images]
         try:
             async with asyncio.timeout(timeout):
-                return await asyncio.to_thread(service.predict, uploads, top)
+                return await asyncio.to_thread(lambda: served.latest().predict(uploads, top))
         except TimeoutError:
             raise HTTPException(503, f"server overloaded: no response within {timeout:g} seconds") from None
 
     return app
 
 
-def _access_control(token: str | None) -> Any:
-    """A dependency that lets callers with the token in, or without a token those on this machine."""
+def _explain_validation(_: Request, error: Exception) -> JSONResponse:
+    """What is wrong, without the input itself, which may be long and need not be valid text."""
+    assert isinstance(error, RequestValidationError)
+    return JSONResponse({"detail": [{key: e[key] for key in ("type", "loc", "msg")} for e in error.errors()]}, 422)
 
-    def check_access(
-        request: Request,
-        credentials: Annotated[HTTPAuthorizationCredentials | None, Security(HTTPBearer(auto_error=False))],
-    ) -> None:
-        given = credentials.credentials.encode() if credentials else b""
-        if token and not secrets.compare_digest(given, token.encode()):
-            raise HTTPException(401, "missing or invalid token", {"WWW-Authenticate": "Bearer"})
-        if not token and not is_loopback(request.url.hostname or ""):
-            raise HTTPException(403, f"without a token, only this machine is served, not {request.url.hostname}")
 
-    return check_access
+def _printable(name: str) -> str:
+    """A file name as JSON can hold it: clients choose its encoding, and some have half characters."""
+    return name.encode(errors="replace").decode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -27,16 +27,17 @@ class Upload(NamedTuple):
 
     Attributes:
         name: the file name that the client sent.
-        content: the bytes of the file.
+        file: the content, which is read when it is needed.
 
     Example:
-        >>> upload = Upload("cat.png", b"PNG")
-        >>> upload.name, len(upload.content)
-        ('cat.png', 3)
+        >>> import io
+        >>> upload = Upload("cat.png", io.BytesIO(b"PNG"))
+        >>> upload.name, upload.file.read()
+        ('cat.png', b'PNG')
     """
 
     name: str
-    content: bytes
+    file: BinaryIO
 
 
 class Service:
@@ -46,6 +47,7 @@ class Service:
         learner: the model.
 
     Example:
+        >>> import io
         >>> import numpy as np
         >>> from upcl import GrowingClassifier
         >>> images = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
@@ -53,14 +55,15 @@ class Service:
         >>> service = Service(learner)
         >>> service.describe().classes
         ['cat', 'dog']
-        >>> [response.file for response in service.predict([Upload("notes.txt", b"not an image")], top=1)]
+        >>> [response.file for response in service.predict([Upload("notes.txt", io.BytesIO(b"no image"))], top=1)]
         ['notes.txt']
     """
+
+    _slots = threading.BoundedSemaphore(MAX_CONCURRENT)  # of all models: they share the memory
 
     def __init__(self, learner: Learner) -> None:
         self.learner, self.predictor = learner, learner.predictor
         self._pictures = _find_pictures(learner.require_bundle())
-        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT)
 
     def describe(self) -> ModelResponse:
         """Describe the model: its classes and its history."""
@@ -78,7 +81,8 @@ class Service:
     def predict(self, uploads: Sequence[Upload], top: int) -> list[ImageResponse]:
         """Predict what uploaded images show; waits while too many requests are being processed.
 
-        The slot is held until the work is done, even if the caller has given up, so memory stays bounded.
+        Memory is bounded: files are read only while a slot is held, and decoded one after the other. The slot is held
+        until the work is done, even if the caller has given up.
 
         Args:
             uploads: the images.
@@ -88,7 +92,7 @@ class Service:
             return self._predict(uploads, top)
 
     def _predict(self, uploads: Sequence[Upload], top: int) -> list[ImageResponse]:
-        results = self.predictor.predict_files((upload.content for upload in uploads), top=top, max_pixels=MAX_PIXELS)
+        results = self.predictor.predict_files((u.file.read() for u in uploads), top=top, max_pixels=MAX_PIXELS)
         return [self._respond(upload.name, result) for upload, result in zip(uploads, results, strict=True)]
 
     def _respond(self, file: str, result: ImagePrediction) -> ImageResponse:
