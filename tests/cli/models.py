@@ -6,8 +6,8 @@ import io
 from typing import Any
 
 import torch
-from rich.console import Console
 
+from upcl.cli.safe_console import SafeConsole
 from upcl.core.types import Samples
 from upcl.model.bundle import Bundle, HistoryEntry, ModelSpec, ModelState
 
@@ -41,7 +41,7 @@ def make_bundle(*entries: HistoryEntry, **state: Any) -> Bundle:
 
 def rows_of(renderable: Any) -> list[list[str]]:
     """The cells of a printed table, without its header."""
-    console = Console(width=120, record=True, file=io.StringIO())
+    console = SafeConsole(width=120, record=True, file=io.StringIO())
     console.print(renderable)
     lines = [line for line in console.export_text().splitlines() if "│" in line]
     return [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines]

@@ -5,10 +5,10 @@ from typing import Annotated, Literal
 
 import pytest
 from annotated_types import Gt
-from rich.console import Console
 
 from tests.cli.conftest import Invoke
 from upcl.cli.catalog import field_lines
+from upcl.cli.safe_console import SafeConsole
 from upcl.core.options import fields_of, option
 from upcl.data import DATASETS
 from upcl.methods.registry import METHODS, VARIANTS
@@ -73,7 +73,7 @@ def test_fields_are_printed_literally() -> None:
         choice: Literal["[red]", "b"] = option("[red]", "one of [a, b]", "table [1]")
         number: Annotated[float, Gt(0)] = option(0.5, "a number")
 
-    console = Console(width=80)
+    console = SafeConsole(width=80)
     with console.capture() as captured:
         console.print(*field_lines(Example), sep="")
     assert [line.strip() for line in captured.get().splitlines()] == [

@@ -21,6 +21,12 @@ def test_history_lists_every_step() -> None:
     assert second[2] == "new: [owl]; more of: dog"
 
 
+def test_history_names_some_of_many_classes() -> None:
+    names = tuple(f"class {k}" for k in range(5000))
+    (cell,) = history_table(make_bundle(dataclasses.replace(FIRST, added=names))).columns[2].cells
+    assert str(cell).startswith("new: class 0, class 1, ") and str(cell).endswith(", class 99 and 4900 more")
+
+
 def test_a_model_is_described_in_words() -> None:
     bundle = make_bundle(FIRST)
     about = describe_model(bundle)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 
-from upcl.cli.options import RUN_OPTIONS, build_request, parse_settings, with_options
+from upcl.cli import main
+from upcl.cli.options import PATH, RUN_OPTIONS, FiniteFloat, NonEmptyPath, build_request, parse_settings, with_options
 from upcl.core.errors import UserError
 from upcl.research.config import Request
 
@@ -48,3 +50,30 @@ def test_every_field_of_a_request_has_an_option() -> None:
     names = {parameter.name for parameter in command.params}
     fields = {field.name for field in dataclasses.fields(Request)}
     assert names - {"settings", "config"} == fields - {"method", "options"}
+
+
+def parameters(command: click.Command) -> Iterator[click.Parameter]:
+    yield from command.params
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from parameters(command.get_command(context, name) or click.Command(None))
+
+
+def test_every_path_and_number_of_the_command_line_is_checked() -> None:
+    types = [parameter.type for parameter in parameters(main)]
+    assert all(isinstance(kind, NonEmptyPath) for kind in types if isinstance(kind, click.Path))
+    assert all(isinstance(kind, FiniteFloat) for kind in types if isinstance(kind, type(click.FLOAT)))
+    assert sum(isinstance(kind, FiniteFloat) for kind in types) >= 3
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "it is empty"), ("a\0b", "null character")])
+def test_paths_that_cannot_exist_are_refused(text: str, message: str) -> None:
+    with pytest.raises(click.BadParameter, match=message):
+        PATH.convert(text, None, None)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
+def test_numbers_that_are_not_finite_are_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="is not a finite number"):
+        FiniteFloat().convert(text, None, None)

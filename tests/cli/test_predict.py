@@ -63,3 +63,17 @@ def test_unreadable_files_exit_with_1(kind: str, model: SimpleNamespace, invoke:
     assert done.exit_code == 1
     assert "cat" in done.stdout, "the others are classified"
     assert "is broken" in done.output
+
+
+def test_names_from_elsewhere_cannot_steer_the_terminal(
+    model: SimpleNamespace, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = Prediction(("=\x1b]0;t\x07\x9b\u202e", "[red]"), (0.9, 0.1), familiarity=0.8, known=True)
+    found = [ImagePrediction(Path("a.jpg"), hostile), ImagePrediction(Path("b.jpg"), error="is \x1b[31m broken")]
+    monkeypatch.setattr(model.predictor, "predict_files", lambda *_, **__: found)
+    for words in (["--format", "table"], ["--format", "csv", "--spreadsheet-safe"], ["--format", "json"]):
+        done = invoke("predict", "--model", "m.upcl", "a.jpg", *words)
+        assert done.exit_code == 1 and "[red]" in done.stdout
+        assert not set(done.output) & set("\x1b\x07\x9b\u202e\r")
+    done = invoke("predict", "--model", "m.upcl", "a.jpg", "--format", "csv", "--spreadsheet-safe")
+    assert "a.jpg,'=\\x1b]0;t\\x07\\u009b\\u202e," in done.stdout

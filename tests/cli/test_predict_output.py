@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from upcl.cli.predict_output import CSV_HEADER, write_predictions
+from upcl.cli.safe_console import SafeConsole
 from upcl.model.predictor import NONE_OF_THESE, ImagePrediction, Prediction
 
 RESULTS = [
@@ -19,7 +19,7 @@ RESULTS = [
 
 
 def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert write_predictions(RESULTS, "json", Console()) == 1
+    assert write_predictions(RESULTS, "json", SafeConsole()) == 1
     first, second, third = map(json.loads, capsys.readouterr().out.splitlines())
     ranked = [{"name": "cat", "confidence": 0.9}, {"name": "dog", "confidence": 0.1}]
     assert first == {"image": "a.jpg", "name": "cat", "known": True, "familiarity": 0.8, "top": ranked}
@@ -28,7 +28,7 @@ def test_json_is_one_object_per_line(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_csv_has_a_header_and_a_row_per_image(capsys: pytest.CaptureFixture[str]) -> None:
-    assert write_predictions(RESULTS, "csv", Console()) == 1
+    assert write_predictions(RESULTS, "csv", SafeConsole()) == 1
     header, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
     assert tuple(header) == CSV_HEADER
     assert rows == [
@@ -39,7 +39,7 @@ def test_csv_has_a_header_and_a_row_per_image(capsys: pytest.CaptureFixture[str]
 
 
 def test_table_escapes_names_and_reports_errors_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
+    console = SafeConsole(width=80, record=True, file=io.StringIO())
     assert write_predictions(RESULTS, "table", console) == 1
     rows = [
         [cell.strip() for cell in line.split("│")[1:-1]] for line in console.export_text().splitlines() if "│" in line
@@ -52,6 +52,18 @@ def test_table_escapes_names_and_reports_errors_on_standard_error(capsys: pytest
 
 
 def test_no_table_is_printed_if_nothing_can_be_read() -> None:
-    console = Console(width=80, record=True, file=io.StringIO())
+    console = SafeConsole(width=80, record=True, file=io.StringIO())
     assert write_predictions(RESULTS[2:], "table", console) == 1
     assert console.export_text() == ""
+
+
+def test_csv_marks_formulas_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = Prediction(("=1+1", "+1"), (0.6, 0.4), familiarity=0.8, known=True)
+    results = [ImagePrediction(Path("@a.jpg"), hostile), ImagePrediction(Path("b.jpg"), error="-1")]
+    write_predictions(results, "csv", SafeConsole())
+    assert capsys.readouterr().out.splitlines()[1].startswith("@a.jpg,=1+1,0.6000,True,=1+1|+1,")
+    write_predictions(results, "csv", SafeConsole(), spreadsheet_safe=True)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "'@a.jpg,'=1+1,0.6000,True,'=1+1|+1,0.6000 0.4000,",
+        "b.jpg,,,,,,'-1",
+    ]

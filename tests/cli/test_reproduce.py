@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from tests.cli.conftest import Invoke
 from upcl.cli.reproduce import result_tables
+from upcl.cli.safe_console import SafeConsole
 from upcl.research.paper import experiments
 from upcl.research.paper.published import audit
 from upcl.research.report.tables import Cell, Table
@@ -87,7 +87,7 @@ def test_tables_fit_the_terminal_and_lose_nothing(width: int, num_tables: int) -
     cells = [Cell(f"{k}0.0 ± 1.0", k, std=1.0, low=k - 1, high=k + 1) for k in range(8)]
     rows = tuple((Cell(f"a method with [a] long name {row}"), *cells) for row in range(2))
     parts = list(result_tables(Table("Results", columns, rows, ("A [note].",)), width))
-    console = Console(width=width, record=True, file=io.StringIO())
+    console = SafeConsole(width=width, record=True, file=io.StringIO())
     console.print(*parts, sep="\n")
     text = console.export_text()
     assert max(map(len, text.splitlines())) <= width

@@ -27,3 +27,9 @@ def test_warning_on_large_images_is_hidden_during_a_session_only() -> None:
             warnings.warn("something else", stacklevel=1)
         warnings.warn(message, stacklevel=1)
     assert [str(warning.message) for warning in caught] == ["something else", message]
+
+
+def test_warnings_of_pillow_are_hidden_during_a_session(recwarn: pytest.WarningsRecorder) -> None:
+    with terminal_session():
+        warnings.warn_explicit("Corrupt EXIF data", UserWarning, "TiffImagePlugin.py", 1, module="PIL.TiffImagePlugin")
+    assert not recwarn.list

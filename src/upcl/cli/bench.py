@@ -11,6 +11,7 @@ import click
 from upcl.core.errors import unknown_choice
 
 from .console import report_errors, stderr_console, stdout_console
+from .options import PATH
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Rounds; each measures every candidate.",
 )
-@click.option("--json", "path", type=click.Path(path_type=Path), help="Also write the rows to this file.")
+@click.option("--json", "path", type=PATH, help="Also write the rows to this file.")
 @report_errors()
 def bench(only: tuple[str, ...], repeats: int, path: Path | None) -> None:
     """Measure the speed of training on this machine.
@@ -84,6 +85,7 @@ def bench_table(rows: Sequence[Measurement], repeats: int) -> Table:
     """
     import torch
     from rich.table import Table
+    from rich.text import Text
 
     threads = torch.get_num_threads()
     title = f"{repeats} rounds, {threads} threads, torch {torch.__version__}: median (quartiles)"
@@ -92,7 +94,7 @@ def bench_table(rows: Sequence[Measurement], repeats: int) -> Table:
         if before and before.group != row.group:
             table.add_section()
         spread = f" ({row.low:.2f} to {row.high:.2f})" if row.low != row.high else ""
-        verdict = {True: "[green]met[/green]", False: "[bold red]missed[/bold red]", None: ""}[row.met]
+        verdict = {True: Text("met", "green"), False: Text("missed", "bold red"), None: Text("")}[row.met]
         target = f"{row.rule} {row.target:g}" if row.target is not None else ""
         measured = " / ".join(part for part in (row.ours, row.other) if part)
         table.add_row(row.name, measured, f"{row.value:.2f}{row.unit}{spread}", target, verdict)

@@ -55,11 +55,13 @@ def show(method: str) -> None:
       upcl show upcl
       upcl train upcl --set tau=0.1 --set recipe.lr=0.05
     """
+    from rich.text import Text
+
     from upcl.methods.registry import find_method
 
     console, found = stdout_console(), find_method(method)
-    console.print(f"[bold]{found.title}[/bold]: {found.summary}")
-    console.print(f"paper: {found.paper}", markup=False)
+    console.print(Text.assemble((found.title, "bold"), f": {found.summary}"))
+    console.print(f"paper: {found.paper}")
     needs = {
         "exemplars": found.needs_exemplars,
         "exemplars (it runs without them, but poorly)": found.uses_memory and not found.needs_exemplars,
@@ -69,7 +71,7 @@ def show(method: str) -> None:
     console.print(
         f"needs: {', '.join(need for need, needed in needs.items() if needed) or 'nothing from earlier tasks'}"
     )
-    console.print(f"differences from the paper: {found.deviations or 'none known'}", markup=False)
+    console.print(f"differences from the paper: {found.deviations or 'none known'}")
     console.print("fields (--set FIELD=VALUE):")
     for line in field_lines(found):
         console.print(line)
@@ -95,8 +97,8 @@ def backbones(measure: bool) -> None:
     console = stdout_console()
     for table in backbone_tables(measure=measure):
         console.print(table)
-    console.print("also: timm:NAME, any network of timm (pip install 'upcl[timm]')", markup=False, soft_wrap=True)
-    console.print("      hf:OWNER/NAME, weights on Hugging Face for one of these", markup=False, soft_wrap=True)
+    console.print("also: timm:NAME, any network of timm (pip install 'upcl[timm]')", soft_wrap=True)
+    console.print("      hf:OWNER/NAME, weights on Hugging Face for one of these", soft_wrap=True)
 
 
 def backbone_tables(*, measure: bool) -> Iterator[Table]:
@@ -176,21 +178,21 @@ def field_lines(cls: type[Any]) -> Iterator[Padding]:
 
     Example:
         >>> from upcl.methods import METHODS
-        >>> next(field_lines(METHODS["icarl"])).renderable
-        '[bold]temperature[/bold] = 2.0   (float)'
+        >>> next(field_lines(METHODS["icarl"])).renderable.plain
+        'temperature = 2.0   (float)'
     """
-    from rich.markup import escape
     from rich.padding import Padding
+    from rich.text import Text
 
     from upcl.core.options import fields_of
 
     hints = get_type_hints(cls, include_extras=True)
     for name, field in fields_of(cls).items():
-        about, kind = field.metadata, escape(_type_name(hints[name]))
-        yield Padding(f"[bold]{name}[/bold] = {escape(_default_name(field.default))}   ({kind})", (0, 0, 0, 2))
-        yield Padding(escape(about.get("meaning", "")), (0, 0, 0, 6))
+        about, value = field.metadata, f" = {_default_name(field.default)}   ({_type_name(hints[name])})"
+        yield Padding(Text.assemble((name, "bold"), value), (0, 0, 0, 2))
+        yield Padding(about.get("meaning", ""), (0, 0, 0, 6))
         if about.get("source"):
-            yield Padding(f"[dim]source: {escape(about['source'])}[/dim]", (0, 0, 0, 6))
+            yield Padding(Text(f"source: {about['source']}", "dim"), (0, 0, 0, 6))
 
 
 def _default_name(default: Any) -> str:

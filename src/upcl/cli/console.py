@@ -12,10 +12,13 @@ import click
 
 from upcl.core.errors import RelayedError, UpclError, UserError
 
+from .streams import styled_stream
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 RERUN = "Interrupted. Progress is saved; rerun the same command to continue."
+MAX_MESSAGE = 2000  # characters of an error
 RESUME = "Interrupted. Progress is saved; rerun with --resume to continue."
 
 
@@ -26,9 +29,9 @@ def stdout_console() -> Console:
         >>> stdout_console().print("A_last 81.2")
         A_last 81.2
     """
-    from rich.console import Console
+    from .safe_console import SafeConsole
 
-    return Console(highlight=False, emoji=False)
+    return SafeConsole(file=styled_stream(sys.stdout, "standard output"))
 
 
 def stderr_console() -> Console:
@@ -38,9 +41,23 @@ def stderr_console() -> Console:
         >>> stderr_console().stderr
         True
     """
-    from rich.console import Console
+    from .safe_console import SafeConsole
 
-    return Console(stderr=True, highlight=False, emoji=False)
+    return SafeConsole(file=styled_stream(sys.stderr, "standard error"), stderr=True)
+
+
+def shortened(message: str) -> str:
+    """A message without its middle, if it is longer than anyone would read.
+
+    Args:
+        message: the message, which may quote what a file or a command line holds.
+
+    Example:
+        >>> len(shortened("x" * 100_000))
+        2005
+    """
+    half = MAX_MESSAGE // 2
+    return message if len(message) <= MAX_MESSAGE else f"{message[:half]} ... {message[-half:]}"
 
 
 def report_errors(*, interrupted: str = "Interrupted.") -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -66,17 +83,22 @@ def report_errors(*, interrupted: str = "Interrupted.") -> Callable[[Callable[..
         @functools.wraps(command)
         def wrapped(*args: Any, **kwargs: Any) -> None:
             try:
-                command(*args, **kwargs)
+                try:
+                    command(*args, **kwargs)
+                finally:
+                    sys.stdout.flush()
             except RelayedError:  # the first process says it
                 sys.exit(1)
             except UpclError as error:
-                click.echo(f"error: {error}", err=True)
+                click.echo(f"error: {shortened(str(error))}", err=True)
                 sys.exit(2 if isinstance(error, UserError) else 1)
             except BrokenPipeError:  # the reader of our output, such as `head`, has closed it
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                _discard_output()
                 sys.exit(1)
             except OSError as error:
-                click.echo(f"error: {error.strerror or error}: {error.filename or ''}".rstrip(": "), err=True)
+                _discard_output()
+                place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+                click.echo(f"error: {error.strerror or error}: {place}".rstrip(": "), err=True)
                 sys.exit(1)
             except KeyboardInterrupt:
                 click.echo(interrupted, err=True)
@@ -85,6 +107,14 @@ def report_errors(*, interrupted: str = "Interrupted.") -> Callable[[Callable[..
         return wrapped
 
     return decorate
+
+
+def _discard_output() -> None:
+    """Drop output that cannot be written, so that the interpreter does not try again when it exits."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def format_number(value: float | None) -> str:

@@ -10,7 +10,7 @@ import click
 
 from .console import RERUN, report_errors, stdout_console
 from .group import SuggestingGroup
-from .options import DATA_ROOT
+from .options import DATA_ROOT, PATH
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +53,7 @@ def get(name: str, data_root: Path | None) -> None:
 
 
 @data.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print the complete report as JSON.")
 @report_errors()
 def check(path: Path, as_json: bool) -> None:
@@ -93,15 +93,14 @@ def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:
         >>> next(folder_report_lines(report))
         '2 classes, imbalance ratio 2.0'
     """
-    from rich.markup import escape
     from rich.table import Table
 
     yield f"{len(report.classes)} classes, imbalance ratio {report.imbalance:.1f}"
     table = Table("class", "train", "test")
     for label, counts in report.classes.items():
-        table.add_row(escape(label), str(counts["train"]), str(counts["test"]))
+        table.add_row(label, str(counts["train"]), str(counts["test"]))
     yield table
-    yield from (escape(f"note: {remark}") for remark in report.layout_notes)
+    yield from (f"note: {remark}" for remark in report.layout_notes)
     sizes = ", ".join(f"{size} ({num})" for size, num in list(report.sizes.items())[:MAX_SIZES])
     yield f"sizes: {sizes}; grey: {report.grey}"
     problems = {
@@ -113,6 +112,6 @@ def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:
     }
     for problem, lines in problems.items():
         yield f"{problem}: {len(lines) or 'none'}"
-        yield from (escape(f"  {line}") for line in lines[:MAX_FILES])
+        yield from (f"  {line}" for line in lines[:MAX_FILES])
         if len(lines) > MAX_FILES:
             yield f"  and {len(lines) - MAX_FILES} more (--json lists all)"

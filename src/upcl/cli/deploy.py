@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import click
 from upcl.core.errors import UserError
 
 from .console import report_errors, stdout_console
-from .options import MODEL_FILE
+from .options import MODEL_FILE, PATH, NonEmptyPath
 from .quiet import quiet_export
 
 if TYPE_CHECKING:
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @MODEL_FILE
-@click.option("--onnx", type=click.Path(path_type=Path), help="ONNX file to write.")
-@click.option("--torch", "program", type=click.Path(path_type=Path), help="PyTorch exported program (.pt2) to write.")
+@click.option("--onnx", type=PATH, help="ONNX file to write.")
+@click.option("--torch", "program", type=PATH, help="PyTorch exported program (.pt2) to write.")
 @click.option("--quantize", type=click.Choice(["int8"]), help="Compute with 8-bit integers in the ONNX file.")
 @click.option(
     "--photos",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    type=NonEmptyPath(path_type=Path, exists=True, file_okay=False),
     help="Folder of labelled photos for --quantize; models that store images need none.",
 )
 @report_errors()
@@ -116,12 +117,18 @@ def export_quantized(learner: Learner, path: Path, folder: Path | None) -> Table
     show_default=True,
     help="Port to listen on; 0 picks a free one.",
 )
-@click.option("--token", show_default="none on this machine, else random", help="Bearer token that clients must send.")
+@click.option(
+    "--token",
+    show_default="$UPCL_TOKEN, else none on this machine, else random",
+    help="Bearer token that clients must send; other users of this machine can see it in the list of processes.",
+)
+@click.option("--token-file", type=PATH, help="File that holds the token.")
 @report_errors()
-def serve(model: Path, host: str, port: int, token: str | None) -> None:
+def serve(model: Path, host: str, port: int, token: str | None, token_file: Path | None) -> None:
     """Serve a model over HTTP: a web page and a JSON API.
 
-    The page takes photos by drag and drop; the API is described in /openapi.json.
+    The page takes photos by drag and drop; the API is described in /openapi.json. A model that is replaced while it is
+    served is read again.
 
     \b
     Examples:
@@ -129,26 +136,25 @@ def serve(model: Path, host: str, port: int, token: str | None) -> None:
       curl -F images=@photo.jpg http://127.0.0.1:8000/api/predict
     """
     import secrets
-    import socket
 
     from upcl.model.learner import Learner
 
     try:
-        import uvicorn
-
-        from upcl.model.server.addresses import is_loopback, page_url
+        from upcl.model.server.access import check_token, read_token
+        from upcl.model.server.addresses import is_loopback, listen, page_url
         from upcl.model.server.app import make_app
+        from upcl.model.server.connections import make_server
     except ImportError as error:
         raise UserError(f"serving needs {error.name}: pip install 'upcl[serve]'") from None
-    if not is_loopback(host) and not token:
-        token = secrets.token_urlsafe(24)
-        click.echo(f"token for clients: {token}")
-    app = make_app(Learner(model), token or None)
-    try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise UserError(f"cannot listen on {host} port {port}: {error.strerror}; choose another --port") from None
-    click.echo(f"open {page_url(host, listener.getsockname()[1])}   (Ctrl-C stops the server)")
-    config = uvicorn.Config(app, log_level="warning", timeout_keep_alive=15, limit_concurrency=128)
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+    if token and token_file:
+        raise UserError("--token and --token-file exclude each other: give one of them")
+    chosen = read_token(token_file) if token_file else check_token(token or os.environ.get("UPCL_TOKEN", ""))
+    with listen(host, port) as listener:
+        address, port = listener.getsockname()[:2]
+        made_up = "" if chosen or is_loopback(address) else secrets.token_urlsafe(24)
+        server = make_server(make_app(Learner(model), chosen or made_up or None))
+        if made_up:
+            click.echo(f"token for clients: {made_up}")
+        click.echo(f"open {page_url(host, port)}   (Ctrl-C stops the server)")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])

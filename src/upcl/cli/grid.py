@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import RERUN, format_number, report_errors, stdout_console
-from .options import GRID_OPTIONS, parse_settings, with_options
+from .options import GRID_OPTIONS, PATH, parse_settings, with_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,10 +29,8 @@ MAX_NAMES = 3  # runs that an error message lists
 
 
 @click.command()
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), show_default="runs/NAME of the file", help="Folder of the runs."
-)
+@click.argument("file", type=PATH)
+@click.option("--out", type=PATH, show_default="runs/NAME of the file", help="Folder of the runs.")
 @with_options(GRID_OPTIONS)
 @report_errors(interrupted=RERUN)
 def grid(file: Path, out: Path | None, dry_run: bool, **given: Any) -> None:
@@ -62,7 +60,7 @@ def grid(file: Path, out: Path | None, dry_run: bool, **given: Any) -> None:
 
     content = read_grid(file)
     options = executor_options(out or Path("runs") / file.stem, content.slurm, **given)
-    stdout_console().print(f"{content.title}: {len(content.jobs)} runs. {content.about}".rstrip(), markup=False)
+    stdout_console().print(f"{content.title}: {len(content.jobs)} runs. {content.about}".rstrip())
     runs = prepare(content, options.out, options.data_root)
     show_estimates(runs, options) if dry_run else execute(runs, options)
     if report_failures(runs):
@@ -168,7 +166,6 @@ def grid_table(runs: Sequence[GridRun], jobs: int, max_rows: int | None = None) 
         >>> grid_table(runs, jobs=1).title
         '2 runs: 2 waiting'
     """
-    from rich.markup import escape
     from rich.table import Table
 
     from upcl.research.grid import seconds_left
@@ -186,7 +183,7 @@ def grid_table(runs: Sequence[GridRun], jobs: int, max_rows: int | None = None) 
             last = run.record.a_last if run.record else None
             figures = [format_number(last.head), format_number(last.nme)] if last else ["", ""]
             time = str(timedelta(seconds=round(run.seconds))) if run.seconds else ""
-            table.add_row(escape(run.job.name), run.status, f"{run.share:.0%}", time, *figures)
+            table.add_row(run.job.name, run.status, f"{run.share:.0%}", time, *figures)
     return table
 
 
@@ -246,7 +243,6 @@ def estimate_table(runs: Sequence[GridRun], estimates: Sequence[CostEstimate | N
         >>> estimate_table(runs, [CostEstimate(seconds=90.0, disk=2_000_000)] * 2, jobs=1).title
         '2 runs left: about 0:03:00, 4 MB'
     """
-    from rich.markup import escape
     from rich.table import Table
 
     known = [estimate for estimate in estimates if estimate]
@@ -258,5 +254,5 @@ def estimate_table(runs: Sequence[GridRun], estimates: Sequence[CostEstimate | N
         cost = ["", ""]
         if estimate:
             cost = [str(timedelta(seconds=round(estimate.seconds))), f"{estimate.disk / 1e6:.0f} MB"]
-        table.add_row(escape(run.job.name), run.status, *cost)
+        table.add_row(run.job.name, run.status, *cost)
     return table

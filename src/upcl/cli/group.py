@@ -11,7 +11,9 @@ import click
 from upcl import __version__
 from upcl.core.errors import unknown_choice
 
+from .console import report_errors
 from .session import terminal_session
+from .streams import safe_output
 
 SECTIONS: dict[str, dict[str, str]] = {
     "Models from photos": {
@@ -93,6 +95,16 @@ class LazyGroup(SuggestingGroup):
         super().__init__(**kwargs)
         self.sections = sections
         self._modules = {name: module for commands in sections.values() for name, module in commands.items()}
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command line with safe output.
+
+        Args:
+            args: passed on.
+            kwargs: passed on.
+        """
+        with safe_output():
+            return report_errors()(super().main)(*args, **kwargs)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """Names of all commands, in the order of the sections.

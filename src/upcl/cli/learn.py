@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .console import RERUN, format_percent, report_errors, stderr_console, stdout_console
-from .options import DEVICE, MODEL, SETTINGS, parse_settings, with_options
+from .options import DEVICE, FINITE, MODEL, PATH, SETTINGS, parse_settings, with_options
 from .progress import epoch_progress
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @MODEL
 @click.option(
     "--method",
@@ -59,7 +59,7 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
 @DEVICE
 @click.option(
     "--max-forgetting",
-    type=float,
+    type=FINITE,
     default=20,
     show_default=True,
     metavar="POINTS",
@@ -135,7 +135,7 @@ def learn(
             "seconds: pip install 'upcl[photos]', then learn a new model",
             err=True,
         )
-    console.print(f"written to {model}", soft_wrap=True, markup=False)
+    console.print(f"written to {model}", soft_wrap=True)
 
 
 def update_summary(bundle: Bundle) -> Iterator[str]:
@@ -178,21 +178,21 @@ def accuracy_table(bundle: Bundle) -> Table:
         >>> list(accuracy_table(Bundle(spec, (step,), {})).columns[1].cells)
         ['100 %', '50 %']
     """
-    from rich.markup import escape
     from rich.table import Table
 
-    from upcl.data.io.paths import printable
+    from upcl.core.text import printable
 
     step = bundle.history[-1]
+    added, extra = set(step.added), set(step.extra)
     before = bundle.history[-2].by_class if len(bundle.history) > 1 else {}
     table = Table("class", title=f"{len(step.by_class)} classes", caption="accuracy on held-out images")
     for title in ("accuracy", "before") if before else ("accuracy",):
         table.add_column(title, justify="right")
     table.add_column("")
     for name, value in step.by_class.items():
-        status = "new" if name in step.added else "more images" if name in step.extra else ""
+        status = "new" if name in added else "more images" if name in extra else ""
         cells = [format_percent(value), *([format_percent(before.get(name))] if before else []), status]
-        table.add_row(escape(printable(name)), *cells)
+        table.add_row(printable(name), *cells)
     old = [name for name in step.by_class if name in before]
     if old:
         after, earlier = step.mean_accuracy(old), bundle.history[-2].mean_accuracy(old)

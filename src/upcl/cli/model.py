@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,15 @@ import click
 
 from .console import format_percent, report_errors, stdout_console
 from .learn import READINGS, accuracy_table, update_summary
-from .options import MODEL_FILE
+from .options import MODEL_FILE, PATH
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from upcl.model.bundle import Bundle, ModelSpec, ModelState
     from upcl.model.learner import Learner
+
+MAX_NAMES = 100  # classes of a step that the history names
 
 
 @click.command()
@@ -79,7 +82,7 @@ def rollback(model: Path, step: int) -> None:
 @click.command()
 @MODEL_FILE
 @click.option("--class", "name", help="Name of the class to remove.")
-@click.option("--photo", type=click.Path(path_type=Path), help="Photo to remove, recognised by its content.")
+@click.option("--photo", type=PATH, help="Photo to remove, recognised by its content.")
 @report_errors()
 def forget(model: Path, name: str | None, photo: Path | None) -> None:
     """Remove a class, or a single photo, from a model.
@@ -162,7 +165,7 @@ def merge(model: Path, name: str, into: str) -> None:
 
 @click.command()
 @MODEL_FILE
-@click.argument("photo", type=click.Path(path_type=Path))
+@click.argument("photo", type=PATH)
 @click.option("--class", "name", required=True, help="The class that the photo belongs to.")
 @report_errors()
 def correct(model: Path, photo: Path, name: str) -> None:
@@ -203,10 +206,9 @@ def history_table(bundle: Bundle) -> Table:
         >>> list(history_table(Bundle(spec, (step,), {})).columns[2].cells)
         ['new: cat, dog']
     """
-    from rich.markup import escape
     from rich.table import Table
 
-    from upcl.data.io.paths import printable
+    from upcl.core.text import printable
 
     caption = "accuracy on held-out images; first: on the classes of the first step"
     table = Table(title="history", caption=caption)
@@ -217,12 +219,12 @@ def history_table(bundle: Bundle) -> Table:
         table.add_column(title, justify="right")
     table.add_column("stored")
     for number, entry in enumerate(bundle.history):
-        what = [f"new: {', '.join(entry.added)}"] if entry.added else []
-        what += [f"more of: {', '.join(entry.extra)}"] if entry.extra else []
+        what = [f"new: {_list_names(entry.added)}"] if entry.added else []
+        what += [f"more of: {_list_names(entry.extra)}"] if entry.extra else []
         table.add_row(
             str(number),
             entry.when[:10],
-            escape(printable("; ".join(what) or entry.note)),
+            printable("; ".join(what) or entry.note),
             str(entry.images),
             format_percent(entry.best_accuracy),
             format_percent(entry.mean_accuracy(bundle.history[0].added)),
@@ -230,6 +232,11 @@ def history_table(bundle: Bundle) -> Table:
             "yes" if number in bundle.states else "no",
         )
     return table
+
+
+def _list_names(names: Collection[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(islice(names, MAX_NAMES)) + more
 
 
 def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
@@ -244,16 +251,15 @@ def model_tables(bundle: Bundle, path: Path) -> Iterator[Table | str]:
         >>> for part in model_tables(Learner("birds.upcl").require_bundle(), Path("birds.upcl")):  # doctest: +SKIP
         ...     stdout_console().print(part)
     """
-    from rich.markup import escape
     from rich.table import Table
 
-    from upcl.data.io.paths import printable
+    from upcl.core.text import printable
 
     num_classes, num_steps = len(bundle.state.class_names), len(bundle.history)
-    yield escape(f"{path}: {num_classes} classes, {num_steps} steps, {path.stat().st_size / 1e6:.1f} MB")
+    yield f"{path}: {num_classes} classes, {num_steps} steps, {path.stat().st_size / 1e6:.1f} MB"
     table = Table(show_header=False)
     for key, value in describe_model(bundle).items():
-        table.add_row(key, escape(printable(value)))
+        table.add_row(key, printable(value))
     yield table
     yield accuracy_table(bundle)
     yield history_table(bundle)

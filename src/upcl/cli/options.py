@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,61 @@ if TYPE_CHECKING:
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+
+class NonEmptyPath(click.Path):
+    """The type of a path on the command line: an empty text is refused, which Python would take for this folder.
+
+    Example:
+        >>> NonEmptyPath(path_type=Path).convert("photos", None, None).name
+        'photos'
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and convert a value.
+
+        Args:
+            value: the text.
+            param: the option or argument.
+            ctx: the command.
+        """
+        if not str(value) or "\0" in str(value):
+            self.fail("it is empty" if not str(value) else "it contains a null character", param, ctx)
+        if str(value).startswith("~"):  # as it stands in quotes or in a script
+            from upcl.data.io.paths import expand_home
+
+            value = expand_home(value)
+        return super().convert(value, param, ctx)
+
+
+class FiniteFloat(click.types.FloatParamType):
+    """The type of a number on the command line: neither nan nor infinite, which would pass for a limit that never acts.
+
+    Example:
+        >>> FiniteFloat().convert("0.5", None, None)
+        0.5
+    """
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Check and convert a value.
+
+        Args:
+            value: the text.
+            param: the option.
+            ctx: the command.
+        """
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return number
+
+
+PATH = NonEmptyPath(path_type=Path)
+FINITE = FiniteFloat()
+
 DEVICE = click.option("--device", default="auto", show_default=True, help="Device: auto, cpu, cuda, cuda:1 or mps.")
 DATA_ROOT = click.option(
     "--data-root",
-    type=click.Path(path_type=Path),
+    type=PATH,
     show_default="$UPCL_DATA, else a cache folder",
     help="Folder that holds the data sets.",
 )
@@ -30,8 +82,8 @@ SETTINGS = click.option(
     metavar="KEY=VALUE",
     help="Set a field of the method (`upcl show METHOD` lists them) or of its recipe (recipe.lr=0.05). Repeatable.",
 )
-MODEL = click.option("--model", required=True, type=click.Path(path_type=Path), help="The model file (*.upcl).")
-MODEL_FILE = click.argument("model", type=click.Path(path_type=Path))
+MODEL = click.option("--model", required=True, type=PATH, help="The model file (*.upcl).")
+MODEL_FILE = click.argument("model", type=PATH)
 FORMAT = click.option(
     "--format",
     "kind",
@@ -39,6 +91,10 @@ FORMAT = click.option(
     default="html",
     show_default=True,
     help="html: a page; md, csv, latex, json: the tables; png, svg, pdf: one file per figure.",
+)
+
+SPREADSHEET_SAFE = click.option(
+    "--spreadsheet-safe", is_flag=True, help="In CSV, put an apostrophe before what a spreadsheet would compute."
 )
 
 
@@ -98,7 +154,7 @@ RUN_OPTIONS = (
     ),
     click.option(
         "--validation",
-        type=float,
+        type=FINITE,
         metavar="FRACTION",
         **_default("0.1"),
         help="Fraction of training data for --select validation.",
@@ -123,9 +179,7 @@ RUN_OPTIONS = (
         help="Parts of every batch; 2, 4, ... processes may share them with equal results.",
     ),
     SETTINGS,
-    click.option(
-        "--config", type=click.Path(path_type=Path), help="YAML file with the same keys; options override it."
-    ),
+    click.option("--config", type=PATH, help="YAML file with the same keys; options override it."),
 )
 """Options that describe a run: all but `--set` and `--config` have the name of a field of `Request`."""
 

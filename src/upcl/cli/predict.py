@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from .console import report_errors, stdout_console
-from .options import DEVICE, MODEL
+from .options import DEVICE, MODEL, PATH, SPREADSHEET_SAFE
 
 
 @click.command()
 @MODEL
-@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=click.Path(path_type=Path))
+@click.argument("images", nargs=-1, required=True, metavar="IMAGE...", type=PATH)
 @click.option(
     "--format",
     "kind",
@@ -25,9 +25,10 @@ from .options import DEVICE, MODEL
 @click.option(
     "--top", type=click.IntRange(1), metavar="N", default=3, show_default=True, help="Number of classes per image."
 )
+@SPREADSHEET_SAFE
 @DEVICE
 @report_errors()
-def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: str) -> None:
+def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, spreadsheet_safe: bool, device: str) -> None:
     """Classify images: files, folders or standard input.
 
     IMAGE is a file, a folder, or `-` for standard input: one image, or a list of file names, one per line. Confidence
@@ -48,7 +49,7 @@ def predict(model: Path, images: tuple[Path, ...], kind: str, top: int, device: 
     learner = Learner(model, device=device)
     calibration = learner.require_bundle().state.calibration
     results = learner.predictor.predict_files(list_sources(images, sys.stdin.buffer), top=top)
-    num_failed = write_predictions(results, kind, stdout_console())
+    num_failed = write_predictions(results, kind, stdout_console(), spreadsheet_safe=spreadsheet_safe)
     if kind == "table":
         if calibration.num_images:
             rate = f"{calibration.false_alarm_rate:.1%} of {calibration.num_images} held-out images of known classes"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from upcl.data.io.paths import printable, printable_path
+from upcl.core.text import printable, spreadsheet_cell
+from upcl.data.io.paths import printable_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,13 +20,20 @@ if TYPE_CHECKING:
 CSV_HEADER = ("image", "name", "confidence", "known", "names", "confidences", "error")
 
 
-def write_predictions(results: Iterable[ImagePrediction], format: str, console: Console) -> int:  # noqa: A002
+def write_predictions(
+    results: Iterable[ImagePrediction],
+    format: str,  # noqa: A002
+    console: Console,
+    *,
+    spreadsheet_safe: bool = False,
+) -> int:
     """Print predictions: JSON and CSV line by line as they arrive, a table at the end.
 
     Args:
         results: predictions, such as `Predictor.predict_files` yields.
         format: `table`, `csv` or `json` (one object per line).
         console: where the table is printed; CSV and JSON go to standard output.
+        spreadsheet_safe: put an apostrophe before texts in CSV that a spreadsheet would take for formulas.
 
     Returns:
         The number of images that could not be decoded.
@@ -39,8 +47,12 @@ def write_predictions(results: Iterable[ImagePrediction], format: str, console: 
         {"image": "b.jpg", "error": "is not an image"}
         1
     """
-    writers: dict[str, Callable[[Console], _Writer]] = {"table": _TableWriter, "csv": _CsvWriter, "json": _JsonWriter}
-    writer = writers[format](console)
+    writers: dict[str, Callable[[], _Writer]] = {
+        "table": lambda: _TableWriter(console),
+        "csv": lambda: _CsvWriter(spreadsheet_safe=spreadsheet_safe),
+        "json": _JsonWriter,
+    }
+    writer = writers[format]()
     num_failed = 0
     for result in results:
         name = "-" if not isinstance(result.source, Path) else printable_path(result.source)
@@ -62,8 +74,6 @@ class _Writer(Protocol):
 
 
 class _JsonWriter:
-    def __init__(self, _console: Console) -> None: ...
-
     def prediction(self, name: str, prediction: Prediction) -> None:
         ranked = zip(prediction.names, prediction.confidence, strict=True)
         self._print(
@@ -86,18 +96,22 @@ class _JsonWriter:
 
 
 class _CsvWriter:
-    def __init__(self, _console: Console) -> None:
-        self.rows = csv.writer(sys.stdout)
-        self.rows.writerow(CSV_HEADER)
+    def __init__(self, *, spreadsheet_safe: bool) -> None:
+        self.rows = csv.writer(sys.stdout, lineterminator="\n")
+        self.spreadsheet_safe = spreadsheet_safe
+        self._write(CSV_HEADER)
 
     def prediction(self, name: str, prediction: Prediction) -> None:
         values = [f"{value:.4f}" for value in prediction.confidence]
         first = values[0] if prediction.known else ""
         names = "|".join(prediction.names)
-        self.rows.writerow([name, prediction.name, first, prediction.known, names, " ".join(values), ""])
+        self._write([name, prediction.name, first, prediction.known, names, " ".join(values), ""])
 
     def error(self, name: str, error: str) -> None:
-        self.rows.writerow([name, "", "", "", "", "", error])
+        self._write([name, "", "", "", "", "", error])
+
+    def _write(self, cells: Sequence[Any]) -> None:
+        self.rows.writerow(map(spreadsheet_cell, cells) if self.spreadsheet_safe else cells)
 
     def close(self) -> None: ...
 
@@ -112,14 +126,12 @@ class _TableWriter:
         self.table = Table(Column("image", overflow="fold"), "class", "confidence", "other classes")
 
     def prediction(self, name: str, prediction: Prediction) -> None:
-        from rich.markup import escape
-
         first, *others = (
             f"{other} {value:.0%}" for other, value in zip(prediction.names, prediction.confidence, strict=True)
         )
         confidence = f"{prediction.confidence[0]:.0%}" if prediction.known else f"({first})"
         cells = (name, prediction.name, confidence, ", ".join(others))
-        self.table.add_row(*(escape(printable(text)) for text in cells))
+        self.table.add_row(*(printable(text) for text in cells))
 
     def error(self, name: str, error: str) -> None:
         print(f"error: {name}: {error}", file=sys.stderr)

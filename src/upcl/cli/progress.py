@@ -129,10 +129,10 @@ def epoch_progress(console: Console, label: str) -> Iterator[Callable[[EpochResu
         def on_epoch(end: EpochResult) -> None:
             nonlocal started
             if end.epoch and not started:
-                console.print(f"{label}: resuming after epoch {end.epoch}", markup=False)
+                console.print(f"{label}: resuming after epoch {end.epoch}")
             started = True
             if not console.is_terminal and (end.epoch + 1) % 10 == 0:
-                console.print(f"{label}: epoch {end.epoch + 1} of {end.epochs}", markup=False)
+                console.print(f"{label}: epoch {end.epoch + 1} of {end.epochs}")
             detail = f"epoch {end.epoch + 1}/{end.epochs}  loss {sum(end.losses.values()):.3f}"
             progress.update(row, completed=end.epoch + 1, total=end.epochs, detail=detail)
 
@@ -164,7 +164,7 @@ def run_progress(console: Console, label: str) -> Iterator[ProgressCallback]:
             if step.accuracy is not None:
                 if not console.is_terminal:
                     line = f"{label}: task {step.task + 1} of {step.num_tasks}, accuracy {step.accuracy:.1f} %"
-                    console.print(line, markup=False)
+                    console.print(line)
                 progress.update(row, completed=step.task + 1, total=step.num_tasks)
                 return
             done = step.task + (step.epoch + 1) / step.epochs

@@ -7,22 +7,23 @@ from pathlib import Path
 import click
 
 from .console import report_errors
-from .options import FORMAT
+from .options import FORMAT, PATH, SPREADSHEET_SAFE
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=PATH)
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     show_default="report.html; tables: printed; figures: figures/",
     help="File to write; for figures, the folder.",
 )
 @FORMAT
+@SPREADSHEET_SAFE
 @click.option("--title", default="Runs", show_default=True, help="Title of the page.")
 @report_errors()
-def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> None:
+def report(paths: tuple[Path, ...], out: Path | None, kind: str, spreadsheet_safe: bool, title: str) -> None:
     """Summarise runs as a page, tables or figures.
 
     The page is one self-contained HTML file. PATH is the folder of a run, or a folder that contains runs. Runs that
@@ -42,7 +43,8 @@ def report(paths: tuple[Path, ...], out: Path | None, kind: str, title: str) -> 
     notes: list[str] = []
     content = report_on_runs(read_runs(paths, notes), title, notes, only_tables=kind in TABLE_FORMATS)
     if kind in TABLE_FORMATS and out is None:
-        click.echo(format_tables(content, kind), nl=False)
+        click.echo(format_tables(content, kind, spreadsheet_safe=spreadsheet_safe), nl=False)
         return
-    for path in write_report(content, kind, out or Path("figures" if kind in FIGURE_FORMATS else "report.html")):
+    out = out or Path("figures" if kind in FIGURE_FORMATS else "report.html")
+    for path in write_report(content, kind, out, spreadsheet_safe=spreadsheet_safe):
         click.echo(f"written to {path}")

@@ -14,7 +14,7 @@ from upcl.core.errors import unknown_choice
 
 from .console import RERUN, report_errors, stdout_console
 from .grid import execute, executor_options, report_failures, show_estimates
-from .options import FORMAT, GRID_OPTIONS, with_options
+from .options import FORMAT, GRID_OPTIONS, PATH, with_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +44,7 @@ MIN_NAME_WIDTH = 8  # characters for the first column of a table
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("results"),
     show_default=True,
     help="Folder for runs and pages; experiments with the same folder share runs.",
@@ -82,7 +82,7 @@ def reproduce(
     if listed or name is None:
         console = stdout_console()
         for each in experiments.names():
-            console.print(f"[bold]{each}[/bold]")
+            console.print(each, style="bold")
             console.print(Padding(experiments.description(each), (0, 0, 1, 4)))
         return
     if name not in (*experiments.names(), "all"):
@@ -117,7 +117,7 @@ def _reproduce(experiment: Experiment, out: Path, options: ExecutorOptions, kind
         console.print(*result_tables(table, console.width), sep="\n")
     if has_report_packages():
         for path in write_report(report, kind, reproduction.path(kind)):
-            console.print(f"written to {path}", soft_wrap=True, markup=False)
+            console.print(f"written to {path}", soft_wrap=True)
     return failed
 
 
@@ -192,11 +192,10 @@ def result_tables(results: ResultTable, width: int) -> Iterator[Table | str]:
         >>> list(result_tables(results, width=80))[1:]
         ['one seed']
     """
-    from rich.markup import escape
     from rich.table import Table
 
     cells = [
-        [escape(f"{row[place].text}\n{row[place].interval}".rstrip("\n")) for row in results.rows]
+        [f"{row[place].text}\n{row[place].interval}".rstrip("\n") for row in results.rows]
         for place in range(len(results.columns))
     ]
     sizes = [
@@ -206,13 +205,13 @@ def result_tables(results: ResultTable, width: int) -> Iterator[Table | str]:
     left = width - 4 - sum(size + 3 for size in sizes[1:])
     sizes[0] = min(sizes[0], left if left >= MIN_NAME_WIDTH else width // 3)
     for band in _bands(sizes, width):
-        table = Table(title=escape(results.title))
+        table = Table(title=results.title)
         for place in band:
             table.add_column(results.columns[place], justify="right" if place else "left", width=sizes[place])
         for row in zip(*(cells[place] for place in band), strict=True):
             table.add_row(*row)
         yield table
-    yield from (escape(note) for note in results.notes)
+    yield from results.notes
 
 
 def _bands(sizes: Sequence[int], width: int) -> list[list[int]]:

@@ -122,7 +122,6 @@ def profile_tables(traces: Sequence[Trace]) -> Iterator[Table]:
         >>> list(table.columns[2].cells)
         ['10%', '40%', '30%', '20%']
     """
-    from rich.markup import escape
     from rich.table import Table
 
     for trace in traces:
@@ -133,5 +132,5 @@ def profile_tables(traces: Sequence[Trace]) -> Iterator[Table]:
             table.add_row(name, f"{milliseconds:.1f}", f"{milliseconds / total:.0%}")
         table.add_section()
         for name, milliseconds in trace.operations.items():
-            table.add_row(escape(name), f"{milliseconds:.1f}", "")
+            table.add_row(name, f"{milliseconds:.1f}", "")
         yield table

@@ -44,6 +44,7 @@ def terminal_session() -> Iterator[None]:
     try:
         with warnings.catch_warnings(), report_progress(show_progress):
             warnings.filterwarnings("ignore", message="Image size .* exceeds limit")  # limits are ours to check
+            warnings.filterwarnings("ignore", module="PIL")  # of odd files; those that cannot be read are reported
             yield
     finally:
         logger.removeHandler(handler)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .console import RERUN, RESUME, report_errors, stderr_console, stdout_console
-from .options import DATA_ROOT, DEVICE, RUN_OPTIONS, build_request, with_options
+from .options import DATA_ROOT, DEVICE, FINITE, PATH, RUN_OPTIONS, build_request, with_options
 from .progress import run_progress
 from .run_tables import profile_tables, summary_table, task_table
 
@@ -28,7 +28,7 @@ DEMO_DATA = "digits"
 @with_options(RUN_OPTIONS)
 @DATA_ROOT
 @DEVICE
-@click.option("--out", type=click.Path(path_type=Path), show_default="runs/METHOD-DATA-SEED", help="Folder of the run.")
+@click.option("--out", type=PATH, show_default="runs/METHOD-DATA-SEED", help="Folder of the run.")
 @click.option("--resume", is_flag=True, help="Resume the run in --out.")
 @click.option(
     "--compile", "compiled", is_flag=True, help="Compile the backbone: faster steps after about a minute of warm-up."
@@ -42,7 +42,7 @@ DEMO_DATA = "digits"
 )
 @click.option(
     "--save-seconds",
-    type=float,
+    type=FINITE,
     metavar="SECONDS",
     default=30,
     show_default=True,
@@ -107,10 +107,10 @@ def train(
         if last is not None and average is not None:
             console.print(f"{reading}: A_last {last:.2f}  A_avg {average:.2f}")
     for note in record.notes:
-        console.print(f"note: {note}", style="bold red", markup=False)
+        console.print(f"note: {note}", style="bold red")
     for table in profile_tables(profiler.traces if profiler else []):
         console.print(table)
-    console.print(f"written to {out}", soft_wrap=True, markup=False)
+    console.print(f"written to {out}", soft_wrap=True)
 
 
 def default_folder(request: Request) -> Path:
@@ -132,7 +132,7 @@ def default_folder(request: Request) -> Path:
 @click.option("--seed", default=0, metavar="N", show_default=True, help="Seed of initialisation and sampling.")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Keep the runs in this folder; without it, only the page is kept, in runs.",
 )
 @report_errors(interrupted=RERUN)
@@ -174,15 +174,22 @@ def demo(seed: int, out: Path | None) -> None:
         f"iCaRL, with the same 20 exemplars, {accuracy['iCaRL']:.0f}; Finetune {accuracy['Finetune']:.0f}."
     )
     if has_report_packages():
-        console.print(f"curves, confusion matrices and images: {page}", soft_wrap=True, markup=False)
+        console.print(f"curves, confusion matrices and images: {page}", soft_wrap=True)
     else:
-        console.print("for a page with curves and images: pip install 'upcl[report]'", markup=False)
+        console.print("for a page with curves and images: pip install 'upcl[report]'")
 
 
 @click.command()
 @click.argument("method", required=False)
 @with_options(RUN_OPTIONS)
-@click.option("--kills", default=3, metavar="N", show_default=True, help="How many times the run is killed.")
+@click.option(
+    "--kills",
+    type=click.IntRange(1),
+    default=3,
+    metavar="N",
+    show_default=True,
+    help="How many times the run is killed.",
+)
 @report_errors()
 def verify_resume(method: str | None, settings: tuple[str, ...], config: Path | None, kills: int, **given: Any) -> None:
     """Check that a killed run resumes to the same weights.
@@ -202,6 +209,6 @@ def verify_resume(method: str | None, settings: tuple[str, ...], config: Path | 
     with tempfile.TemporaryDirectory() as folder:
         check = verify(request, Path(folder), kills=kills, on_event=console.print)
     if check.differences:
-        console.print("the resumed run differs:\n  " + "\n  ".join(check.differences), style="bold red", markup=False)
+        console.print("the resumed run differs:\n  " + "\n  ".join(check.differences), style="bold red")
         sys.exit(1)
     console.print(f"killed {check.kills} times, same record, same weights: {check.weights_sha256}", soft_wrap=True)
