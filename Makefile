@@ -8,8 +8,10 @@ PHOTOS := $(VENV)/.photos
 READY := $(VENV)/.ready
 ONE_THREAD := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 BASE ?= HEAD
+MINUTES ?= 60
+SEED ?= 0
 
-.PHONY: help setup demo photos test check format docs package same-weights results quick bench clean
+.PHONY: help setup demo photos test attack check format docs package same-weights results quick bench clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -38,6 +40,9 @@ photos: $(PHOTOS) ## learn, grow, correct, forget and export a model of photos, 
 
 test: $(READY) ## run all tests in two processes and measure branch coverage
 	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 --dist worksteal --cov=upcl --cov-branch --cov-report=term
+
+attack: $(READY) ## attack the program for an hour (MINUTES=60 SEED=0) and print what was tried and what happened
+	$(BIN)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --totals results/attack.json
 
 check: $(READY) ## check formatting, lint, types and the direction of imports
 	$(BIN)/ruff format --check .
