@@ -47,6 +47,7 @@ napoleon_use_ivar = True
 
 # Every reference must resolve, and the build needs no network: names of other packages become text if they exist.
 nitpicky = True
+nitpick_ignore = [("py:class", "fail_fast=True")]  # how pydantic prints an annotation
 
 html_theme = "furo"
 html_title = "upcl"
