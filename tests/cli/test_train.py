@@ -124,7 +124,7 @@ def test_interrupted_run_describes_how_to_resume(tmp_path: Path) -> None:
     wait_for_events(process, tmp_path / "run" / "events.jsonl")
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode in (130, -signal.SIGINT)  # CPython may end itself by the signal
     assert errors.splitlines()[-1] == "Interrupted. Progress is saved; rerun with --resume to continue."
     assert "Traceback" not in errors
 

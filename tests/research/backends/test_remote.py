@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from tests.research.backends.grids import TINY
@@ -42,4 +43,4 @@ def test_a_run_ends_when_the_caller_wants_it(tmp_path: Path) -> None:
     request = Request(method="finetune", **{**TINY, "epochs": 100_000})
     job = RemoteJob(WorkerJob(request, tmp_path / "a", "cpu"), tmp_path / "log", tmp_path, threads=1)
     result = job.execute(lambda: (tmp_path / "a" / "events.jsonl").exists())
-    assert result.exit_code == 130
+    assert result.exit_code in (130, -signal.SIGINT)  # CPython may end itself by the signal
