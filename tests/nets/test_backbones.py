@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from upcl.nets import Backbone, make_backbone
-from upcl.nets.backbones import BackboneConfig, ConvNorm
+from upcl.nets.backbones import BackboneConfig, ConvNorm, MapExtractor
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,13 @@ def test_plan_lists_every_block() -> None:
     assert config.blocks_per_stage() == [2, 1]
     assert list(config.plan()) == [(8, 32, 1), (32, 32, 1), (32, 64, 2)]
     assert config.dim == 64
+
+
+@pytest.mark.parametrize("name", ["small", "pooled", "efficientnet-lite0", "resnet18-7x7"])
+def test_features_are_the_average_of_the_map(name: str) -> None:
+    backbone = make_backbone(name).eval()
+    images = torch.rand(2, 3, 32, 32)
+    assert isinstance(backbone, MapExtractor)
+    with torch.no_grad():
+        maps = backbone.maps(images)
+        assert maps.shape[:2] == (2, backbone.dim) and torch.equal(backbone(images), maps.mean((2, 3)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from upcl.data.io.scan import FolderReport
+    from upcl.model.inspection import Inspection
 
 MAX_SIZES = 10  # image sizes that are listed
 MAX_FILES = 20  # files that are listed per problem
@@ -55,29 +56,46 @@ def get(name: str, data_root: Path | None) -> None:
 @data.command()
 @click.argument("path", type=PATH)
 @click.option("--json", "as_json", is_flag=True, help="Print the complete report as JSON.")
+@click.option(
+    "--model", type=PATH, help="Also find wrong labels, near-duplicates and outliers by this model's network."
+)
 @report_errors()
-def check(path: Path, as_json: bool) -> None:
+def check(path: Path, as_json: bool, model: Path | None) -> None:
     """Check the folder of images PATH before training on it.
 
     Lists classes and image sizes, files that cannot be read, duplicates, images in two classes and images that leak
     from the training part into the test part. PATH holds CLASS/*, or train/CLASS/* and test/CLASS/*.
 
+    With --model, the photos are also compared by the features that the model's network computes: photos that another
+    class of the folder fits better, photos that are nearly the same, and photos that resemble no class.
+
     \b
     Examples:
       upcl data check photos/
+      upcl data check photos/ --model birds.upcl
       upcl data check photos/ --json
     """
     import json
 
     from upcl.data.io.scan import scan_folder
 
-    report, _ = scan_folder(path)
+    report, files = scan_folder(path)
+    inspection = None
+    if model is not None:
+        from upcl.model.inspection import inspect_photos
+        from upcl.model.learner import Learner
+
+        learner = Learner(model)
+        inspection = inspect_photos(learner.require_bundle(), path, files, learner.device)
     if as_json:
-        click.echo(json.dumps(report.to_json(), indent=1))
+        found = report.to_json() | (inspection.to_json() if inspection else {})
+        click.echo(json.dumps(found, indent=1))
         return
     console = stdout_console()
     for part in folder_report_lines(report):
         console.print(part)
+    for line in inspection_lines(inspection) if inspection else ():
+        console.print(line)
 
 
 def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:
@@ -110,6 +128,40 @@ def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:
         "same image in two classes": [" = ".join(group) for group in report.label_conflicts],
         "same image in train and test": [" = ".join(group) for group in report.train_test_leaks],
     }
+    yield from _problem_lines(problems)
+
+
+def inspection_lines(inspection: Inspection) -> Iterator[str]:
+    """Each kind of remark on photos, from their features, with its files.
+
+    Args:
+        inspection: what was found.
+
+    Example:
+        >>> from upcl.model.inspection import Inspection
+        >>> print(*inspection_lines(Inspection([("cat/1.jpg", "cat", "dog", 0.02)], [], [])), sep="\\n")
+        doubtful labels, the most doubtful first: 1
+          cat/1.jpg: dog? (cat 2 %)
+        near-duplicates: none
+        photos unlike all others: none
+    """
+    yield from _problem_lines(
+        {
+            "doubtful labels, the most doubtful first": [
+                f"{path}: {likely}? ({given} {100 * own:.0f} %)"
+                for path, given, likely, own in inspection.doubtful_labels
+            ],
+            "near-duplicates": [
+                f"{first} ~ {second} (cosine {cosine:.2f})" for first, second, cosine in inspection.near_duplicates
+            ],
+            "photos unlike all others": [
+                f"{path} (familiarity {familiarity:.2f})" for path, familiarity in inspection.outliers
+            ],
+        }
+    )
+
+
+def _problem_lines(problems: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for problem, lines in problems.items():
         yield f"{problem}: {len(lines) or 'none'}"
         yield from (f"  {line}" for line in lines[:MAX_FILES])

@@ -51,7 +51,7 @@ def list_sources(paths: Sequence[Path], stdin: BinaryIO) -> list[Path | bytes]:
         if str(path) == "-":
             found += _from_stdin(stdin.read(MAX_STDIN_BYTES + 1))
         elif path.is_dir():
-            found += _in_folder(path)
+            found += images_in_folder(path)
         else:
             found.append(path)
     return found
@@ -67,7 +67,20 @@ def _from_stdin(content: bytes) -> list[Path | bytes]:
     return [Path(os.fsdecode(line)) for line in lines] or [content]
 
 
-def _in_folder(folder: Path) -> list[Path]:
+def images_in_folder(folder: Path) -> list[Path]:
+    """List the images in a folder and its sub-folders, sorted.
+
+    Args:
+        folder: the folder.
+
+    Raises:
+        UserError: if there are none.
+
+    Example:
+        >>> images_in_folder(Path("missing"))
+        Traceback (most recent call last):
+        upcl.core.errors.UserError: missing contains no images (.bmp, .gif, .jpeg, .jpg, .png, .tif, .tiff, .webp)
+    """
     images = sorted(p for p in folder.rglob("[!.]*") if p.suffix.lower() in IMAGE_SUFFIXES and p.is_file())
     if not images:
         raise UserError(f"{printable_path(folder)} contains no images ({', '.join(sorted(IMAGE_SUFFIXES))})")

@@ -227,7 +227,36 @@ class FeatureExtractor(nn.Module, ABC):
         """
 
 
-class Backbone(FeatureExtractor):
+class MapExtractor(FeatureExtractor):
+    """Base class of backbones whose features are the average over the places of a map.
+
+    Example:
+        >>> import torch
+        >>> class Colours(MapExtractor):
+        ...     dim = 3
+        ...
+        ...     def maps(self, images: Tensor) -> Tensor:
+        ...         return images
+        >>> Colours()(torch.ones(2, 3, 8, 8)).tolist()
+        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
+
+    @abstractmethod
+    def maps(self, images: Tensor) -> Tensor:
+        """Compute the features of each place.
+
+        Args:
+            images: normalised images (B x channels x H x W).
+
+        Returns:
+            Maps (B x dim x h x w).
+        """
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.maps(images).mean((2, 3))
+
+
+class Backbone(MapExtractor):
     """A residual network (He et al., Deep Residual Learning for Image Recognition, CVPR 2016) without a classifier.
 
     A stem, stages of residual blocks that halve the map and widen it, and a global average.
@@ -258,6 +287,6 @@ class Backbone(FeatureExtractor):
         block = Bottleneck if config.bottleneck else Block
         self.blocks = nn.Sequential(*(block(*step, config.shortcut, r) for step, r in zip(plan, relu, strict=True)))
 
-    def forward(self, images: Tensor) -> Tensor:
+    def maps(self, images: Tensor) -> Tensor:
         maps: Tensor = self.blocks(self.stem(images))
-        return maps.mean((2, 3))
+        return maps

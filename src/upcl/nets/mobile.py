@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .backbones import ConvNorm, FeatureExtractor
+from .backbones import ConvNorm, MapExtractor
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class InvertedResidual(nn.Module):
         return x + out if self.is_residual else out
 
 
-class MobileBackbone(FeatureExtractor):
+class MobileBackbone(MapExtractor):
     """A network of inverted residuals without its classifier, made for pretrained weights.
 
     References:
@@ -161,9 +161,9 @@ class MobileBackbone(FeatureExtractor):
         self.blocks = nn.Sequential(*blocks)
         self.last = MobileLayer(config, before, config.dim, linear=not last_relu)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def maps(self, images: Tensor) -> Tensor:
         maps: Tensor = self.last(self.blocks(self.stem(images)))
-        return maps.mean((2, 3))
+        return maps
 
 
 _EFFICIENTNET_LAYERS = {

@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .backbones import ConvNorm, FeatureExtractor
+from .backbones import ConvNorm, MapExtractor
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Residual(nn.Module):
         return x + F.relu(self.second(F.relu(self.first(x), inplace=True)), inplace=True)
 
 
-class PooledBackbone(FeatureExtractor):
+class PooledBackbone(MapExtractor):
     """Few, early pooled convolutions: the most accuracy per second of a CPU (docs/performance.md).
 
     The shape follows the ResNet-9 of D. Page (How to Train Your ResNet, 2018): narrower, with more features, and an
@@ -105,6 +105,6 @@ class PooledBackbone(FeatureExtractor):
         self.stages = nn.Sequential(*stages)
         self.expand = ConvNorm(config.widths[-1], config.dim, 1)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def maps(self, images: Tensor) -> Tensor:
         maps: Tensor = self.expand(self.stages(self.stem(images)))
-        return (F.relu(maps, inplace=True) if self.last_relu else maps).mean((2, 3))
+        return F.relu(maps, inplace=True) if self.last_relu else maps
