@@ -148,6 +148,14 @@ def test_an_automatic_model_without_features_keeps_the_method_of_its_first_step(
     assert second.spec.method == first.spec.method and not second.history[1].note
 
 
+def test_sums_without_held_out_photos_predict_and_grow(tmp_path: Path) -> None:
+    save(grow(None, {"ant": range(9), "bull": range(9)}, None, spec("ridge", keep="none")), tmp_path / "m.upcl")
+    loaded = load(tmp_path / "m.upcl")
+    query = feature("bull", 200)[None]
+    assert predictor(loaded).predict(query).confidence.argmax(1).tolist() == [1]
+    assert grow(loaded, {"cat": range(9)}).state.class_names == ["ant", "bull", "cat"]
+
+
 def test_nothing_can_be_taken_out_of_sums() -> None:
     bundle = grow(None, {"ant": range(9), "bull": range(9)}, None, spec("ridge", keep="none"))
     for change in (

@@ -13,6 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from upcl.core.types import Samples
+from upcl.nets import num_features
 
 from .bundle import ModelSpec, ModelState
 from .consistency import check_photos
@@ -46,8 +47,8 @@ class EntryReader:
 
     def _read_features(self, sha256: str) -> Tensor:
         features = self.read_tensors(FEATURES, sha256).get("features")
-        if features is None:
-            return torch.empty(0, 0)
+        if features is None:  # of a model that keeps none, and has no photo held out
+            return torch.empty(0, num_features(self.spec.backbone) if self.spec.features else 0)
         if features.ndim != 2 or not features.is_floating_point() or features.shape[1] == 0:
             raise ValueError("its table of features is not one")
         return features
