@@ -68,7 +68,9 @@ def accuracy_by_labels(train: Samples, test: Samples, seed: int, *, suggested: b
     chosen = torch.randperm(len(train), generator=generator)[:FIRST].tolist()
     curve = []
     for step in range(NUM_STEPS + 1):
-        curve.append(100 * float((classify(train[torch.tensor(chosen)], test.inputs).argmax(1) == test.labels).double().mean()))
+        curve.append(
+            100 * float((classify(train[torch.tensor(chosen)], test.inputs).argmax(1) == test.labels).double().mean())
+        )
         left = torch.tensor([row for row in range(len(train)) if row not in set(chosen)])
         if step == NUM_STEPS:
             return curve
