@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 TRIALS = {
-    "kill-train": 6,
+    "kill-train": 3,
     "kill-learn": 2,
-    "kill-forget": 4,
+    "kill-forget": 2,
     "kill-export": 1,
     "kill-grid": 1,
-    "machine": 4,
-    "file-model": 12,
-    "file-run": 12,
-    "file-data": 12,
-    "image": 3,
+    "machine": 2,
+    "file-model": 8,
+    "file-run": 8,
+    "file-data": 8,
+    "image": 2,
     "request": 1,
-    "command": 15,
+    "command": 8,
     "growth": 2,
 }
 
