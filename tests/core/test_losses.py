@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -22,9 +23,11 @@ from upcl.core.losses import (
     ldam_margins,
     log_prior,
     margin_ranking,
+    neighbourhood,
     one_hot,
     prototype_contrast,
     supervised_contrast,
+    view_contrast,
 )
 from upcl.core.margins import target_margin
 
@@ -126,6 +129,14 @@ def test_distillation_equals_a_naive_loop(num: int, classes: int, temperature: f
     assert float(distillation(student, teacher, temperature)) == pytest.approx(total / num)
 
 
+def test_distillation_with_class_weights_is_that_of_weighted_probabilities() -> None:
+    student, teacher, weights = X[:, :2], OLD, torch.tensor([3.0, 0.5], dtype=X.dtype)
+    shares = (teacher / 2).softmax(1) * weights
+    shifted = 2 * (shares / shares.sum(1, keepdim=True)).log()  # logits of these probabilities at T = 2
+    assert torch.allclose(distillation(student, teacher, 2.0, weights), distillation(student, shifted, 2.0))
+    assert torch.allclose(distillation(student, teacher, 2.0, weights / weights), distillation(student, teacher, 2.0))
+
+
 def test_focal_without_focus_is_cross_entropy() -> None:
     assert close(focal(X, Y, 0.0), 0.690731)
 
@@ -207,3 +218,58 @@ def test_effective_weights_are_exact_for_large_beta() -> None:
 def test_one_hot_equals_torch() -> None:
     assert torch.equal(one_hot(LABELS, 4, torch.int64), F.one_hot(LABELS, 4))
     assert one_hot(LABELS, 4, torch.float64).dtype == torch.float64
+
+
+SCORES = [[1.0, -0.5, 0.2], [0.3, 0.1, 0.9]]  # of a target that is the largest, and of one that is not
+TARGETS = [0, 1]
+
+
+def test_paper_form_of_nca_leaves_out_the_target_and_has_a_margin() -> None:
+    each = []
+    for row, y in zip(SCORES, TARGETS, strict=True):
+        rivals = sum(math.exp(s) for k, s in enumerate(row) if k != y)
+        each.append(max(0.0, -math.log(math.exp(row[y] - 0.4) / rivals)))
+    scores, labels = torch.tensor(SCORES), torch.tensor(TARGETS)
+    assert float(neighbourhood(scores, labels, 0.4, "paper")) == pytest.approx(sum(each) / 2)
+    assert float(neighbourhood(scores + torch.tensor([9.0, 0, 0]), torch.tensor([0, 0]), 0.4, "paper")) == 0
+
+
+def test_code_form_of_nca_has_the_largest_score_in_place_of_the_target() -> None:
+    each = []
+    for row, y in zip(SCORES, TARGETS, strict=True):
+        rivals = sum(math.exp(s) for k, s in enumerate(row) if k != y) + math.exp(max(row))
+        each.append(-math.log(math.exp(row[y]) / rivals))
+    scores, labels = torch.tensor(SCORES), torch.tensor(TARGETS)
+    assert float(neighbourhood(scores, labels, 0.4, "code")) == pytest.approx(sum(each) / 2)
+    assert float(neighbourhood(scores[:1], labels[:1], 0.4, "code")) == pytest.approx(
+        float(F.cross_entropy(scores[:1], labels[:1]))
+    ), "of a target that is the largest, it is cross-entropy"
+
+
+@pytest.mark.parametrize("form", ["code", "paper"])
+def test_nca_of_a_single_class_is_zero_with_a_gradient(form: Any) -> None:
+    scores = torch.tensor([[0.5], [-2.0]], requires_grad=True)
+    loss = neighbourhood(scores, torch.tensor([0, 0]), 0.6, form)
+    (gradient,) = torch.autograd.grad(loss, [scores])
+    assert float(loss.detach()) == 0 and not gradient.any()
+
+
+@given(st.integers(1, 5), st.integers(1, 6), st.floats(0.05, 2.0), st.booleans(), st.integers(0, 99))
+def test_view_contrast_equals_a_naive_loop(num: int, dim: int, tau: float, same: bool, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    rows = torch.randn(2 * num, dim, generator=draw, dtype=torch.float64)
+    targets = rows if same else torch.randn(2 * num, dim, generator=draw, dtype=torch.float64)
+    losses = []
+    for i in range(2 * num):
+        cosines = [float(F.cosine_similarity(rows[i], target, dim=0)) / tau for target in targets]
+        partner = i + num if i < num else i - num
+        total = sum(math.exp(value) for j, value in enumerate(cosines) if j != i)
+        losses.append(math.log(total) - cosines[partner])
+    assert view_contrast(rows, targets, tau).item() == pytest.approx(sum(losses) / len(losses), rel=1e-6, abs=1e-9)
+
+
+def test_view_contrast_of_a_single_image_has_nothing_to_learn() -> None:
+    rows = torch.randn(2, 3, requires_grad=True)
+    loss = view_contrast(rows, rows, 0.2)
+    loss.backward()
+    assert loss.item() == 0 and rows.grad is not None and bool(torch.isfinite(rows.grad).all())

@@ -1,4 +1,4 @@
-"""Budgets, exemplar selection, the memory, and nearest-mean classification."""
+"""Exemplar selection, the memory, and nearest-mean classification."""
 
 from __future__ import annotations
 
@@ -12,17 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from upcl.core.errors import UserError
-from upcl.core.memory import (
-    Budget,
-    Memory,
-    class_means,
-    closest,
-    divide_budget,
-    herding,
-    nearest_mean_scores,
-    random_selection,
-)
+from tests.core.test_budget import dealt_out
+from upcl.core.budget import Budget
+from upcl.core.memory import Memory, class_means, closest, herding, nearest_mean_scores, random_selection
 from upcl.core.types import NO_SAMPLES, Samples, Task
 
 ROWS = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0], [-0.6, 0.8]])
@@ -79,54 +71,6 @@ def test_herding_ties_go_to_the_lowest_index() -> None:
 
 def test_closest_takes_the_nearest_to_the_mean_first() -> None:
     assert closest(ROWS, 2).tolist() == [2, 1]
-
-
-@given(st.integers(0, 200), st.lists(st.integers(0, 30), max_size=12))
-def test_sharing_is_exact_and_even(total: int, available: list[int]) -> None:
-    quotas = divide_budget(total, available)
-    assert sum(quotas) == min(total, sum(available)), "nothing is lost and nothing exceeded"
-    assert all(0 <= quota <= images for quota, images in zip(quotas, available, strict=True))
-    unsated = [quota for quota, images in zip(quotas, available, strict=True) if quota < images]
-    if unsated:
-        assert max(unsated) - min(unsated) <= 1
-        assert max(quotas) <= max(unsated) + 1
-
-
-@pytest.mark.parametrize(
-    ("total", "classes", "each"),
-    [(2000, 15, 133), (2000, 30, 66), (2000, 70, 28), (500, 30, 16), (500, 90, 5), (500, 200, 2)],
-)
-def test_floor_sharing_of_the_specification(total: int, classes: int, each: int) -> None:
-    assert Budget(total, "images", "floor").quotas([500] * classes, 1) == [each] * classes
-    exact = Budget(total).quotas([500] * classes, 1)
-    assert sum(exact) == total
-    assert set(exact) == {each, each + 1}, "no class has less than the floor or more than the ceiling"
-
-
-def test_budgets_are_parsed_in_all_three_units() -> None:
-    assert Budget.parse("2000") == Budget(2000, "images")
-    assert Budget.parse("20/class").quotas([50, 7], 1) == [20, 7]
-    assert Budget.parse("50MB").capacity(10, 3072) == 50_000_000 // 3072
-    assert Budget.parse("1KiB").capacity(10, 64) == 16
-    for wrong in ("many", "-3", "20/task", "5TB", "", "9" * 5000):
-        with pytest.raises(UserError, match="use a number of images"):
-            Budget.parse(wrong)
-
-
-@given(st.integers(0, 60), st.lists(st.integers(0, 12), max_size=6))
-def test_sharing_equals_dealing_images_out_one_by_one(total: int, available: list[int]) -> None:
-    assert divide_budget(total, available) == dealt_out(total, available)
-
-
-def dealt_out(total: int, available: list[int]) -> list[int]:
-    """One image to each class in turn, as long as there are slots and images left."""
-    quotas = [0] * len(available)
-    while total and quotas != available:
-        for k, images in enumerate(available):
-            if total and quotas[k] < images:
-                quotas[k] += 1
-                total -= 1
-    return quotas
 
 
 def test_random_selection_draws_without_replacement() -> None:
@@ -306,3 +250,31 @@ def test_work_of_the_memory_grows_with_the_images_not_with_images_times_classes(
         assert memory.samples.labels.tolist() == list(range(num))
         totals.append(counter.total)
     assert totals[1] < 5 * totals[0]
+
+
+def test_bytes_of_exemplars_are_pixels_files_or_features() -> None:
+    labels = torch.tensor([0, 0, 1])
+    for shape, inputs, each in (
+        ((3, 8, 8), torch.zeros(3, 3, 8, 8, dtype=torch.uint8), 192),
+        ((3, 224, 224), torch.arange(3), 3 * 224 * 224),  # indices of files count as pixels at the model's size
+        ((10,), torch.zeros(3, 10, dtype=torch.float16), 20),
+    ):
+        memory = Memory(Budget(2 * each, "bytes"), "herding", shape)
+        assert memory.num_bytes == 0
+        memory.update(Task(0, 0, 2, Samples(inputs, labels)), lambda samples: torch.rand(len(samples), 4))
+        assert memory.num_bytes == 2 * each, "a budget in bytes is exact for features, too"
+
+
+def test_a_total_budget_leaves_room_for_the_network() -> None:
+    memory = Memory(Budget(10, "total bytes"), "herding", (1, 1, 1))
+    memory.update(make_task(0, 0, {0: numbers(0, 8), 1: numbers(8, 8)}), extract, network_bytes=4)
+    assert memory.num_bytes == 6
+    memory.update(make_task(1, 2, {2: numbers(16, 9)}), extract, network_bytes=8)
+    assert memory.num_bytes == 2, "a network that grows leaves less"
+    memory.update(make_task(2, 3, {3: numbers(25, 9)}), extract, network_bytes=80)
+    assert memory.num_bytes == 0
+
+
+def test_an_empty_memory_of_features_holds_features() -> None:
+    assert Memory(Budget(0), "herding", (5,)).samples.inputs.is_floating_point(), "so that no backbone looks at them"
+    assert Memory(Budget(0), "herding", (3, 8, 8)).samples.inputs.dtype == torch.uint8

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from upcl.core import metrics
-from upcl.core.memory import Budget
+from upcl.core.budget import Budget
 
 
 def test_curve_of_the_specification() -> None:
@@ -46,6 +49,13 @@ def test_imbalance_ratios_of_the_longer_streams() -> None:
 )
 def test_forgetting_of_the_specification(matrix: list[list[float]], forgetting: float) -> None:
     assert metrics.forgetting(matrix) == forgetting
+
+
+def test_forward_transfer() -> None:
+    assert metrics.forward_transfer([[90], [70, 85], [60, 65, 80]]) == 0, "no class is known before its task"
+    complete = [[90, 30, 20], [70, 85, 15], [60, 65, 80]]
+    assert metrics.forward_transfer(complete, untrained=[12, 10, 5]) == ((30 - 10) + (15 - 5)) / 2
+    assert metrics.forward_transfer([[90.0]]) is None
 
 
 def test_backward_transfer() -> None:
@@ -90,3 +100,46 @@ def test_imbalance_ratio_is_undefined_for_an_absent_class() -> None:
 
 def test_accuracy_by_class_is_undefined_without_images() -> None:
     assert metrics.accuracy_by_class(torch.tensor([3, 0, 0]), torch.tensor([4, 2, 0])) == [75.0, 0.0, None]
+
+
+MATRIX = st.lists(st.floats(0, 100), min_size=36, max_size=36)
+
+
+@given(st.integers(1, 8), MATRIX, MATRIX)
+def test_intransigence_equals_a_naive_loop(num: int, learned: list[float], best: list[float]) -> None:
+    matrix = [learned[row * (row + 1) // 2 :][: row + 1] for row in range(num)]
+    reference = [best[row * (row + 1) // 2 :][: row + 1] for row in range(8)]
+    total = 0.0
+    for j in range(num):
+        total += reference[j][j] - matrix[j][j]
+    assert metrics.intransigence(matrix, reference) == pytest.approx(total / num, abs=1e-9)
+
+
+def test_intransigence_looks_at_new_tasks_only() -> None:
+    assert metrics.intransigence([[80], [0, 70]], [[90], [100, 90]]) == (10 + 20) / 2
+    assert metrics.intransigence([[95], [0, 95]], [[90], [100, 90]]) == -5, (
+        "new classes are learned better than jointly"
+    )
+
+
+def test_memory_area_is_the_mean_of_a_finely_sampled_curve() -> None:
+    memory, accuracies = [7.6, 12.4, 16.0, 19.9, 23.5], [50.1, 55.0, 54.2, 58.8, 60.0]
+    for start, end in ((7.6, 23.5), (8.0, 20.0), (12.4, 12.5)):
+        steps = 20_000
+        total = 0.0
+        for k in range(steps):
+            total += float(np.interp(start + (end - start) * (k + 0.5) / steps, memory, accuracies))
+        assert metrics.memory_area(memory, accuracies, start, end) == pytest.approx(total / steps, abs=1e-4)
+
+
+def test_memory_area_averages_seeds_in_any_order() -> None:
+    assert metrics.memory_area([30, 10, 10, 30], [70, 40, 60, 90], 10, 30) == 65
+
+
+@pytest.mark.parametrize(("start", "end"), [(5, 20), (10, 35), (20, 20), (25, 20)])
+def test_memory_area_needs_sizes_on_both_ends(start: float, end: float) -> None:
+    assert metrics.memory_area([10, 30], [50, 60], start, end) is None
+
+
+def test_memory_area_needs_two_sizes() -> None:
+    assert metrics.memory_area([10, 10], [50, 60], 10, 10) is None

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from upcl.data import Dataset
 from upcl.data.io.crops import Photos
+from upcl.data.loaders.eurosat import CLASSES as EUROSAT_CLASSES
 
 
 def noise(seed: int, height: int = 16, width: int = 16) -> np.ndarray:
@@ -88,6 +90,60 @@ def make_tiny_imagenet(root: Path) -> Path:
     (folder / "wnids.txt").write_text("\n".join(wnids) + "\n")
     (folder / "words.txt").write_text("n01\tgoldfish, Carassius\nn02\tbullfrog\nn03\ttarantula\nn99\tother\n")
     return folder
+
+
+def jpeg(width: int = 40, height: int = 30, seed: int = 0) -> bytes:
+    """The content of a small JPEG file."""
+    buffer = io.BytesIO()
+    smooth_image(width, height, seed).save(buffer, "JPEG")
+    return buffer.getvalue()
+
+
+def write_files(folder: Path, content: dict[str, str | bytes]) -> Path:
+    """Text and binary files by name."""
+    for name, each in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(each.encode() if isinstance(each, str) else each)
+    return folder
+
+
+CUB_IMAGES = [  # number, name, class, in the training set
+    (1, "001.Black_footed_Albatross/Black_0001.jpg", 1, 1),
+    (2, "001.Black_footed_Albatross/Black_0002.jpg", 1, 0),
+    (3, "002.Laysan_Albatross/Laysan_0001.jpg", 2, 0),
+    (4, "002.Laysan_Albatross/Laysan_0002.jpg", 2, 1),
+    (5, "003.Crow/Crow_0001.jpg", 3, 1),
+    (6, "003.Crow/Crow_0002.jpg", 3, 1),
+    (7, "003.Crow/Crow_0003.jpg", 3, 0),
+]
+
+
+def make_cub200(root: Path) -> Path:
+    """CUB-200-2011 with three classes."""
+    lists = {
+        "images.txt": [f"{number} {name}" for number, name, _, _ in CUB_IMAGES],
+        "image_class_labels.txt": [f"{number} {label}" for number, _, label, _ in CUB_IMAGES],
+        "train_test_split.txt": [f"{number} {in_train}" for number, _, _, in_train in CUB_IMAGES],
+        "classes.txt": ["1 001.Black_footed_Albatross", "2 002.Laysan_Albatross", "3 003.Crow"],
+    }
+    folder = write_files(root / "CUB_200_2011", {name: "\n".join(lines) + "\n" for name, lines in lists.items()})
+    return write_files(folder, {f"images/{name}": jpeg(60, 50, number) for number, name, _, _ in CUB_IMAGES})
+
+
+def make_eurosat(folder: Path, per_class: int = 5) -> Path:
+    """The ten class folders of EuroSAT."""
+    for label, name in enumerate(EUROSAT_CLASSES):
+        for k in range(1, per_class + 1):
+            save(folder / name / f"{name}_{k}.jpg", noise(100 * label + k, 64, 64))
+    return folder
+
+
+def file_names(dataset: Dataset, split: str) -> list[str]:
+    """`FOLDER/FILE` of the images of a data set whose images stay in their files."""
+    assert dataset.transform.photos
+    positions = getattr(dataset, split).inputs.tolist()
+    paths = [Path(dataset.transform.photos.paths[position].decode()) for position in positions]
+    return [f"{path.parent.name}/{path.name}" for path in paths]
 
 
 def png_of_claimed_size(width: int, height: int) -> bytes:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.data.files import make_faulty_folder, make_folder, noise, photo_folder, save, smooth_image
+from tests.data.files import (
+    make_cub200,
+    make_eurosat,
+    make_faulty_folder,
+    make_folder,
+    noise,
+    photo_folder,
+    save,
+    smooth_image,
+)
 from upcl import Request, UserError, run
 from upcl.cli import main
 from upcl.research.verify import verify_resume
@@ -70,6 +80,23 @@ def test_imagenet100_trains_on_a_list_from_a_file(tmp_path: Path) -> None:
     record = run(request, data_root=tmp_path)
     assert record.data == data and sorted(record.classes) == wnids[1:]
     assert "list" in record.notes[0]
+
+
+@pytest.mark.parametrize("make", [make_cub200, lambda root: make_eurosat(root / "EuroSAT_RGB", per_class=2)])
+def test_original_layouts_train(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    name = "cub200" if make is make_cub200 else "eurosat"
+    make(tmp_path)
+    request = Request(method="icarl", data=name, tasks=2, epochs=1, recipe="quick", backbone="small", memory="10")
+    record = run(request, data_root=tmp_path)
+    assert record.finished and record.data == name and len(record.classes) in (3, 10)
+    assert any("results are not comparable" in note for note in record.notes)
+
+
+def test_check_reads_class_folders_of_original_layouts(tmp_path: Path) -> None:
+    report = json.loads(invoke("data", "check", make_cub200(tmp_path) / "images", "--json").stdout)
+    assert report["classes"]["003.Crow"] == {"train": 3, "test": 0} and report["broken"] == []
+    report = json.loads(invoke("data", "check", make_eurosat(tmp_path / "2750", per_class=2), "--json").stdout)
+    assert len(report["classes"]) == 10 and report["sizes"] == {"64x64": 20}
 
 
 def test_check_prints_every_fault(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from upcl.core.errors import UserError
 from upcl.data import DATASETS, load_dataset
-from upcl.data.io.download import REMOTE_ARCHIVES
+from upcl.data.io.download import MANUAL_DOWNLOADS, REMOTE_ARCHIVES
 from upcl.data.registry import parse_stream
 
 
@@ -77,6 +77,18 @@ def test_every_entry_describes_itself() -> None:
         assert len(texts) == 7 and all(texts.values()), name
         if entry.options:
             assert all(field.metadata["meaning"] for field in dataclasses.fields(entry.options)), name
+
+
+def test_named_streams_fit_their_data_sets() -> None:
+    assert parse_stream(DATASETS["core50"].streams["NC"], 50) == (10, 5, 5, 5, 5, 5, 5, 5, 5)
+    with pytest.raises(UserError, match="unknown stream 'NC'"):
+        load_dataset("digits/NC")
+
+
+def test_data_sets_without_an_address_say_where_to_put_files() -> None:
+    for name, advice in MANUAL_DOWNLOADS.items():
+        assert name not in REMOTE_ARCHIVES and "upcl data get" not in DATASETS[name].how_to_obtain
+        assert "/" in advice, "a folder"
 
 
 def test_downloadable_data_sets_are_registered_with_their_files() -> None:

@@ -56,6 +56,12 @@ def test_the_first_classes_alone() -> None:
     assert few.train.counts(3).tolist() == [5, 5, 5] and int(few.test.labels.max()) == 2
 
 
+def test_tasks_of_given_sizes_end_with_the_classes() -> None:
+    digits = dataclasses.replace(load_dataset("digits"), tasks=(4, 3, 3))
+    sizes = {num: SubsetOptions(num_classes=num).apply(digits).tasks for num in (2, 4, 5, 7, 10, 0)}
+    assert sizes == {2: (2,), 4: (4,), 5: (4, 1), 7: (4, 3), 10: (4, 3, 3), 0: (4, 3, 3)}
+
+
 @pytest.mark.parametrize(("options", "message"), [("held_out=1.5", "less than 1"), ("held_out=x", "must be a number")])
 def test_impossible_shares_are_refused(options: str, message: str) -> None:
     with pytest.raises(UserError, match=message):

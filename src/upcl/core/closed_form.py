@@ -40,23 +40,25 @@ class Statistics:
     counts: Tensor
 
     @staticmethod
-    def of(features: Tensor, labels: Tensor, num_classes: int, gram: Tensor | None = None) -> Statistics:
-        """Compute the statistics of some images.
+    def of(
+        features: Tensor, labels: Tensor, num_classes: int, gram: Tensor | None = None, *, unit: bool = False
+    ) -> Statistics:
+        """Compute the statistics of some images, a few at a time: memory does not grow with their number.
 
         Args:
             features: one row per image (N x d).
             labels: the class of each image (N).
             num_classes: number of classes C.
             gram: their Gram matrix, if it is known: it takes most of the time.
+            unit: scale the features to unit length first.
         """
         dim, device = features.shape[1], features.device
         total = torch.zeros(dim, dim, dtype=torch.float64, device=device) if gram is None else gram
         for rows in features.split(CHUNK) if gram is None else ():
-            exact = rows.double()
+            exact = _exact(rows, unit=unit)
             total.addmm_(exact.T, exact)
-        return Statistics(
-            total, class_sums(features, labels, num_classes), torch.bincount(labels, minlength=num_classes).double()
-        )
+        sums = class_sums(features, labels, num_classes, unit=unit)
+        return Statistics(total, sums, torch.bincount(labels, minlength=num_classes).double())
 
     def __add__(self, other: Statistics) -> Statistics:
         return Statistics(self.gram + other.gram, self.sums + other.sums, self.counts + other.counts)
@@ -70,13 +72,14 @@ class Statistics:
         return self.sums / self.counts.clamp(min=1)[:, None]
 
 
-def class_sums(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
+def class_sums(features: Tensor, labels: Tensor, num_classes: int, *, unit: bool = False) -> Tensor:
     """The sum of the features of each class, in double precision.
 
     Args:
         features: one row per image (N x d).
         labels: the class of each image (N).
         num_classes: number of classes C.
+        unit: scale the features to unit length first.
 
     Example:
         >>> class_sums(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([0, 1, 1]), num_classes=3).tolist()
@@ -84,8 +87,13 @@ def class_sums(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
     """
     sums = torch.zeros(num_classes, features.shape[1], dtype=torch.float64, device=features.device)
     for rows, classes in zip(features.split(CHUNK), labels.split(CHUNK), strict=True):
-        sums.index_add_(0, classes, rows.double())
+        sums.index_add_(0, classes, _exact(rows, unit=unit))
     return sums
+
+
+def _exact(rows: Tensor, *, unit: bool) -> Tensor:
+    """Features in double precision; lengths are computed in single precision, as for predictions."""
+    return F.normalize(rows.float()).double() if unit else rows.double()
 
 
 def class_ranks(labels: Tensor) -> Tensor:

@@ -43,7 +43,9 @@ def log_prior(counts: Tensor) -> Tensor:
     return (counts / counts.sum()).log()
 
 
-def distillation(student: Tensor, teacher: Tensor, temperature: float = 2.0) -> Tensor:
+def distillation(
+    student: Tensor, teacher: Tensor, temperature: float = 2.0, class_weights: Tensor | None = None
+) -> Tensor:
     """Distil logits: `KD_T = -mean_b sum_k softmax(q_b / T)_k log softmax(s_b / T)_k`.
 
     This is the cross-entropy form without the factor T^2 (PyCIL). Its gradient is that of the Kullback-Leibler form.
@@ -52,6 +54,7 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float = 2.0) -> 
         student: logits s of the student over the old classes (B x C_old).
         teacher: logits q of the teacher (B x C_old).
         temperature: the temperature T.
+        class_weights: multiply the teacher's probabilities, which are then made to sum to 1 again (C_old).
 
     Example:
         >>> same = torch.tensor([[2.0, 0.0]])
@@ -59,6 +62,9 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float = 2.0) -> 
         True
     """
     targets = (teacher / temperature).softmax(1)
+    if class_weights is not None:
+        targets = targets * class_weights
+        targets = targets / targets.sum(1, keepdim=True)
     return -(targets * (student / temperature).log_softmax(1)).sum(1).mean()
 
 
@@ -105,6 +111,29 @@ def supervised_contrast(unit: Tensor, labels: Tensor, tau: float, *, self_pair: 
     num_positive = positive.sum(1)
     per_anchor = -log_share.sum(1) / num_positive.clamp(min=1)
     return per_anchor.sum() / (num_positive > 0).sum().clamp(min=1)
+
+
+def view_contrast(rows: Tensor, targets: Tensor, tau: float) -> Tensor:
+    """Recognise the other view of an image among all other rows of the batch (InfoNCE).
+
+    `L = -mean_i log softmax_{j != i}(cos(r_i, t_j) / tau)_{p(i)}`, where p(i) = i + B/2 or i - B/2 is the other view.
+
+    Args:
+        rows: embeddings r of the first views of all images, then of their second views (B x d).
+        targets: what they are compared with, in the same order (B x d): the same embeddings, or those of a teacher.
+        tau: temperature.
+
+    Example:
+        >>> first, second = torch.eye(2), 2 * torch.eye(2)
+        >>> alike = torch.cat([first, second])
+        >>> swapped = torch.cat([first, second.flip(0)])
+        >>> bool(view_contrast(alike, alike, 0.2) < view_contrast(swapped, swapped, 0.2))
+        True
+    """
+    num = len(rows)
+    alone = torch.eye(num, dtype=torch.bool, device=rows.device)
+    logits = (F.normalize(rows) @ F.normalize(targets).T / tau).masked_fill(alone, float("-inf"))
+    return F.cross_entropy(logits, torch.arange(num, device=rows.device).roll(num // 2))
 
 
 def prototype_contrast(cosines: Tensor, labels: Tensor, tau: float, margin: Tensor | None = None) -> Tensor:
@@ -261,3 +290,30 @@ def dot_regression(unit: Tensor, targets: Tensor, counted: Tensor | None = None)
     """
     squares = ((unit * targets).sum(1) - 1).square() / 2
     return squares.mean() if counted is None else (squares * counted).sum() / counted.sum().clamp(min=1)
+
+
+def neighbourhood(scores: Tensor, labels: Tensor, margin: Tensor | float, form: Literal["code", "paper"]) -> Tensor:
+    """Contrast the target's score with those of all other classes (NCA, PODNet).
+
+    "paper": the mean of max(0, margin - s_y + log sum_{k != y} exp s_k). "code": cross-entropy in which the largest
+    score of all stands for the target's in the denominator: the official code sets the target's difference to the
+    largest score to 0 instead of leaving it out, and subtracts the margin from all scores, where it cancels.
+
+    Args:
+        scores: scores s (B x C).
+        labels: classes (B).
+        margin: what the target's score must be ahead by, for "paper".
+        form: "code" or "paper".
+
+    Example:
+        >>> scores, labels = torch.tensor([[3.0, 1.0]]), torch.tensor([0])
+        >>> neighbourhood(scores, labels, 2.5, "paper").item()
+        0.5
+    """
+    target = one_hot(labels, scores.shape[1], torch.bool)
+    own = scores.gather(1, labels[:, None])[:, 0]
+    if form == "code":
+        largest = scores.max(1, keepdim=True).values
+        return (torch.where(target, largest, scores).logsumexp(1) - own).mean()
+    rivals = scores.masked_fill(target, torch.finfo(scores.dtype).min)  # finite: the only class has no rival
+    return (margin - own + rivals.logsumexp(1)).clamp(min=0).mean()

@@ -1,12 +1,9 @@
-"""Exemplar memory: how many images a budget allows, which ones are kept, and nearest-mean classification with them."""
+"""Exemplar memory: which images are kept within a budget, and nearest-mean classification with them."""
 
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -14,124 +11,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .errors import UserError
+from .budget import Budget
 from .types import Samples, Task
 
-Unit = Literal["images", "images/class", "bytes", "everything"]
-Sharing = Literal["exact", "floor"]
+__all__ = [
+    "Budget",
+    "Memory",
+    "class_means",
+    "closest",
+    "fused_scores",
+    "herding",
+    "nearest_mean_scores",
+    "random_selection",
+]
+
 Selection = Literal["herding", "random", "closest"]
-MAX_ONE_HOT = 2**24  # entries of a matrix of one-hot rows
-BYTES = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
-
-
-@dataclass(frozen=True)
-class Budget:
-    """A limit on the exemplars, which is never exceeded.
-
-    Args:
-        amount: the limit, in `unit`.
-        unit: "images" in total, "images/class", "bytes" of raw pixels, or "everything" for no limit.
-        sharing: "exact" distributes the remainder of the division by the classes, one image each to the oldest
-            classes, and gives what a small class cannot use to the others. "floor" gives every class
-            floor(amount / classes) and leaves the rest unused (PyCIL, the paper).
-
-    Example:
-        >>> Budget(10).quotas([500, 500, 2], image_bytes=3072)
-        [4, 4, 2]
-        >>> Budget(10, sharing="floor").quotas([500, 500, 2], image_bytes=3072)
-        [3, 3, 2]
-    """
-
-    amount: int
-    unit: Unit = "images"
-    sharing: Sharing = "exact"
-
-    @staticmethod
-    def parse(text: str, sharing: Sharing = "exact") -> Budget:
-        """Read a budget from text.
-
-        Args:
-            text: such as `2000` (images in total), `20/class` or `50MB`.
-            sharing: how the budget is shared among the classes.
-
-        Raises:
-            UserError: If the text is not a budget.
-
-        Example:
-            >>> Budget.parse("20/class")
-            Budget(amount=20, unit='images/class', sharing='exact')
-        """
-        match = re.fullmatch(r"(\d{1,18})\s*(/class|[KMG]?i?B)?", text.strip(), re.IGNORECASE)
-        if not match:
-            raise UserError(
-                f"memory '{text}': use a number of images (2000), images per class (20/class), or bytes (50MB)"
-            )
-        amount, unit = int(match[1]), (match[2] or "").upper()
-        if not unit:
-            return Budget(amount, "images", sharing)
-        if unit == "/CLASS":
-            return Budget(amount, "images/class", sharing)
-        return Budget(amount * BYTES[unit], "bytes", sharing)
-
-    def capacity(self, num_classes: int, image_bytes: int) -> int:
-        """Return the number of images that the budget allows in total; for "everything", one per class at least.
-
-        Args:
-            num_classes: number of classes in the memory.
-            image_bytes: size of one raw image.
-
-        Example:
-            >>> Budget.parse("50MB").capacity(num_classes=100, image_bytes=3072)
-            16276
-        """
-        if self.unit == "images/class":
-            return self.amount * num_classes
-        if self.unit == "everything":
-            return num_classes
-        return self.amount // image_bytes if self.unit == "bytes" else self.amount
-
-    def quotas(self, available: Sequence[int], image_bytes: int) -> list[int]:
-        """Return the number of exemplars of each class.
-
-        Args:
-            available: images that each class has; its quota is at most this.
-            image_bytes: size of one raw image.
-        """
-        if self.unit == "everything":
-            return list(available)
-        if self.unit == "images/class":
-            return [min(self.amount, images) for images in available]
-        total = self.capacity(len(available), image_bytes)
-        if self.sharing == "floor":
-            return [min(total // max(len(available), 1), images) for images in available]
-        return divide_budget(total, available)
-
-
-def divide_budget(total: int, available: Sequence[int]) -> list[int]:
-    """Share a number of slots among classes as evenly as their sizes allow; the first classes get the remainder.
-
-    Args:
-        total: number of slots.
-        available: images that each class has.
-
-    Returns:
-        The number of slots of each class; their sum is `total`, or everything that is available if that is less.
-
-    Example:
-        >>> divide_budget(11, [2, 9, 9, 9])
-        [2, 3, 3, 3]
-        >>> divide_budget(12, [2, 9, 9, 9])
-        [2, 4, 3, 3]
-    """
-    levels = range(max(available, default=0) + 1)
-    level = bisect_right(levels, total, key=lambda each: sum(min(images, each) for images in available)) - 1
-    quotas = [min(images, level) for images in available]
-    rest = total - sum(quotas)
-    for k, images in enumerate(available):
-        if rest > 0 and images > level:
-            quotas[k] += 1
-            rest -= 1
-    return quotas
+MAX_ENTRIES = 2**24  # of a matrix with one row per image
+ROWS = 4096  # features at a time
 
 
 _TIE = 1e-12
@@ -212,7 +108,7 @@ class Memory:
     Args:
         budget: the limit.
         selection: how exemplars are chosen among the images of a class.
-        image_shape: the shape of one raw image, (C, H, W).
+        image_shape: the shape of one raw image, (C, H, W); or (d,), if features stand for images.
 
     Example:
         >>> memory = Memory(Budget(2), "herding", (1, 8, 8))
@@ -226,10 +122,21 @@ class Memory:
     def __init__(self, budget: Budget, selection: Selection, image_shape: Sequence[int]) -> None:
         self.budget = budget
         self.selection = selection
-        self.image_bytes = math.prod(image_shape)
-        self.samples = Samples(torch.empty(0, *image_shape, dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
+        self.num_values = math.prod(image_shape)
+        kind = torch.uint8 if len(image_shape) > 1 else torch.float16
+        self.samples = Samples(torch.empty(0, *image_shape, dtype=kind), torch.empty(0, dtype=torch.int64))
 
-    def update(self, task: Task, extract: Callable[[Samples], Tensor]) -> None:
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the exemplars: raw pixels at the model's size, or the features that stand for images. Labels, and
+        the files that large images are read from, do not count."""
+        return len(self.samples) * self._bytes_each(self.samples)
+
+    def _bytes_each(self, samples: Samples) -> int:
+        """Bytes of one exemplar: a byte per pixel, also if `samples` hold indices of files."""
+        return self.num_values * (samples.inputs.element_size() if samples.inputs.is_floating_point() else 1)
+
+    def update(self, task: Task, extract: Callable[[Samples], Tensor], network_bytes: int = 0) -> None:
         """Select exemplars of the classes of a task; other classes keep their first exemplars, as many as still fit.
 
         If the task has extra images of a known class, that class is selected again among its exemplars and the extra
@@ -238,9 +145,10 @@ class Memory:
         Args:
             task: the task that was learned.
             extract: maps samples to features, such as `Method.extract`.
+            network_bytes: size of the network, for a budget that counts it.
         """
         pool = self.samples + task.extra + task.train
-        quotas = self.budget.quotas(pool.counts(task.num_seen).tolist(), self.image_bytes)
+        quotas = self.budget.quotas(pool.counts(task.num_seen).tolist(), self._bytes_each(pool), network_bytes)
         members = pool.rows_by_class(task.num_seen)
         if self.budget.unit != "everything":
             select = SELECTIONS[self.selection]
@@ -270,10 +178,13 @@ def class_means(features: Tensor, labels: Tensor, num_classes: int) -> Tensor:
         >>> class_means(torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([0, 2]), 3).tolist()
         [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
-    unit = F.normalize(features)
-    if len(labels) * num_classes > MAX_ONE_HOT:  # slower for few, but needs no memory
-        return F.normalize(unit.new_zeros(num_classes, unit.shape[1]).index_add_(0, labels, unit))
-    sums: Tensor = F.one_hot(labels, num_classes).to(unit.dtype).T @ unit
+    if len(labels) * max(num_classes, features.shape[1]) > MAX_ENTRIES:  # slower for few, but needs no memory
+        sums = torch.zeros(num_classes, features.shape[1], device=features.device)
+        for rows, classes in zip(features.split(ROWS), labels.split(ROWS), strict=True):
+            sums.index_add_(0, classes, F.normalize(rows.float()))
+        return F.normalize(sums)
+    unit = F.normalize(features.float())
+    sums = F.one_hot(labels, num_classes).to(unit.dtype).T @ unit
     return F.normalize(sums)
 
 

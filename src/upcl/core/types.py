@@ -161,6 +161,9 @@ class Stage:
         recipe: epochs, batch size and optimiser settings.
         augment: augment the images. Otherwise images are only normalised, and feature vectors are used as they are.
         frozen: modules that stay in evaluation mode, so that their batch-norm statistics do not change.
+        after_step: called after every step of the optimiser, while gradients are still there.
+        views: how often each image is in its batch, every time augmented independently: all images once, then all of
+            them again in the same order, so that row i shows the same image as row i + B / views.
 
     Example:
         >>> head = nn.Linear(5, 2)
@@ -177,3 +180,5 @@ class Stage:
     recipe: Recipe
     augment: bool = True
     frozen: Sequence[nn.Module] = ()
+    after_step: Callable[[], None] | None = None
+    views: int = 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,16 @@ from .dataset import Dataset
 from .io.paths import data_root
 from .loaders.builtin import SyntheticOptions, load_digits
 from .loaders.cifar import CIFAR10, CIFAR100, load_cifar
+from .loaders.core50 import Core50Options, load_core50
+from .loaders.cub200 import load_cub200
+from .loaders.eurosat import load_eurosat
 from .loaders.folder import FolderOptions, load_folder
+from .loaders.food101 import load_food101
 from .loaders.imagenet import ImageNet100Options, load_imagenet, load_imagenet100
+from .loaders.imagenet_r import load_imagenet_r
 from .loaders.npz import load_npz
-from .loaders.tiny_imagenet import load_tiny_imagenet
+from .loaders.stanford_cars import load_stanford_cars
+from .loaders.tiny_imagenet import TinyImageNetOptions, load_tiny_imagenet
 from .subset import SubsetOptions
 
 Loader = Callable[[str, Path], Dataset]
@@ -39,6 +46,7 @@ class DatasetEntry:
         location: where the files are expected.
         how_to_obtain: how to get the files.
         options: the dataclass of the options after the colon, if there are any.
+        streams: streams of the literature that have a name of their own.
 
     Example:
         >>> DATASETS["cifar100"].num_images
@@ -54,6 +62,7 @@ class DatasetEntry:
     location: str
     how_to_obtain: str
     options: type[Any] | None = SubsetOptions
+    streams: Mapping[str, str] = field(default_factory=dict)
 
 
 def _load_digits(options: str, _: Path) -> Dataset:
@@ -64,16 +73,13 @@ def _load_synthetic(options: str, _: Path) -> Dataset:
     return parse_options(SyntheticOptions, options, "synthetic").build()
 
 
-def _load_cifar10(options: str, root: Path) -> Dataset:
-    return parse_options(SubsetOptions, options, "cifar10").apply(load_cifar(CIFAR10, root))
-
-
-def _load_cifar100(options: str, root: Path) -> Dataset:
-    return parse_options(SubsetOptions, options, "cifar100").apply(load_cifar(CIFAR100, root))
+def _with_subsets(name: str, load: Callable[[Path], Dataset]) -> Loader:
+    """The loader of a data set whose only options are those of `SubsetOptions`."""
+    return lambda options, root: parse_options(SubsetOptions, options, name).apply(load(root))
 
 
 def _load_tiny_imagenet(options: str, root: Path) -> Dataset:
-    return parse_options(SubsetOptions, options, "tinyimagenet").apply(load_tiny_imagenet(root))
+    return load_tiny_imagenet(root, parse_options(TinyImageNetOptions, options, "tinyimagenet"))
 
 
 def _load_imagenet(options: str, root: Path) -> Dataset:
@@ -82,6 +88,10 @@ def _load_imagenet(options: str, root: Path) -> Dataset:
 
 def _load_imagenet100(options: str, root: Path) -> Dataset:
     return load_imagenet100(root, parse_options(ImageNet100Options, options, "imagenet100"))
+
+
+def _load_core50(options: str, root: Path) -> Dataset:
+    return load_core50(root, parse_options(Core50Options, options, "core50"))
 
 
 def _load_folder(options: str, _: Path) -> Dataset:
@@ -114,7 +124,7 @@ DATASETS: dict[str, DatasetEntry] = {
         options=SyntheticOptions,
     ),
     "cifar10": DatasetEntry(
-        load=_load_cifar10,
+        load=_with_subsets("cifar10", partial(load_cifar, CIFAR10)),
         title="CIFAR-10",
         num_classes="10",
         num_images="50,000 + 10,000",
@@ -124,7 +134,7 @@ DATASETS: dict[str, DatasetEntry] = {
         how_to_obtain="upcl data get cifar10",
     ),
     "cifar100": DatasetEntry(
-        load=_load_cifar100,
+        load=_with_subsets("cifar100", partial(load_cifar, CIFAR100)),
         title="CIFAR-100",
         num_classes="100",
         num_images="50,000 + 10,000",
@@ -142,6 +152,7 @@ DATASETS: dict[str, DatasetEntry] = {
         licence=_RESEARCH,
         location="ROOT/tiny-imagenet-200/ or its .zip",
         how_to_obtain="upcl data get tinyimagenet",
+        options=TinyImageNetOptions,
     ),
     "imagenet100": DatasetEntry(
         load=_load_imagenet100,
@@ -163,6 +174,68 @@ DATASETS: dict[str, DatasetEntry] = {
         licence=_RESEARCH,
         location="ROOT/imagenet/",
         how_to_obtain=_REQUEST_IMAGENET,
+    ),
+    "imagenetr": DatasetEntry(
+        load=_with_subsets("imagenetr", load_imagenet_r),
+        title="ImageNet-R: renditions",
+        num_classes="200",
+        num_images="about 24,000 + 6,000",
+        image_size="crops of 224x224",
+        licence=_RESEARCH,
+        location="ROOT/imagenet-r/ or its .tar",
+        how_to_obtain="upcl data get imagenetr",
+    ),
+    "cub200": DatasetEntry(
+        load=_with_subsets("cub200", load_cub200),
+        title="CUB-200-2011: birds",
+        num_classes="200",
+        num_images="5,994 + 5,794",
+        image_size="crops of 224x224",
+        licence=_RESEARCH,
+        location="ROOT/CUB_200_2011/ or its .tgz",
+        how_to_obtain="upcl data get cub200",
+    ),
+    "stanfordcars": DatasetEntry(
+        load=_with_subsets("stanfordcars", load_stanford_cars),
+        title="Stanford Cars",
+        num_classes="196",
+        num_images="8,144 + 8,041",
+        image_size="crops of 224x224",
+        licence=_RESEARCH,
+        location="ROOT/stanford_cars/",
+        how_to_obtain="from a copy: its cars_train/, cars_test/, devkit/ and test labels",
+    ),
+    "food101": DatasetEntry(
+        load=_with_subsets("food101", load_food101),
+        title="Food-101: dishes",
+        num_classes="101",
+        num_images="75,750 + 25,250",
+        image_size="crops of 224x224",
+        licence=_RESEARCH,
+        location="ROOT/food-101/ or its .tar.gz",
+        how_to_obtain="upcl data get food101",
+    ),
+    "eurosat": DatasetEntry(
+        load=_with_subsets("eurosat", load_eurosat),
+        title="EuroSAT: land use, RGB",
+        num_classes="10",
+        num_images="21,600 + 5,400",
+        image_size="64x64",
+        licence="MIT",
+        location="ROOT/EuroSAT_RGB/ or 2750/ or EuroSAT.zip",
+        how_to_obtain="upcl data get eurosat",
+    ),
+    "core50": DatasetEntry(
+        load=_load_core50,
+        title="CORe50: objects in videos",
+        num_classes="50 or 10",
+        num_images="119,894 + 44,972",
+        image_size="crops of 128x128",
+        licence=_RESEARCH,
+        location="ROOT/core50_128x128/ or its .zip",
+        how_to_obtain="upcl data get core50",
+        options=Core50Options,
+        streams={"NC": "B10-Inc5"},
     ),
     "folder": DatasetEntry(
         load=_load_folder,
@@ -241,4 +314,5 @@ def load_dataset(spec: str, root: str | Path | None = None) -> Dataset:
     dataset = DATASETS[name].load(options, data_root(root))
     if not slash:
         return dataset
+    stream = DATASETS[name].streams.get(stream, stream)
     return dataclasses.replace(dataset, tasks=parse_stream(stream, len(dataset.classes)))

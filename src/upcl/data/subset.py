@@ -43,6 +43,16 @@ class SubsetOptions:
     num_classes: Count = option(0, "number of classes, the first ones; 0: all")
     held_out: Fraction = option(0.0, "share of the training images that take the place of the test images")
 
+    def of_any_data(self) -> SubsetOptions:
+        """These options without those that a data set has added to them, and applies itself.
+
+        Example:
+            >>> from upcl.data.loaders.imagenet import ImageNet100Options
+            >>> ImageNet100Options(list="first", train=5).of_any_data()
+            SubsetOptions(train=5, test=0, num_classes=0, held_out=0.0)
+        """
+        return SubsetOptions(**{field.name: getattr(self, field.name) for field in dataclasses.fields(SubsetOptions)})
+
     def apply(self, dataset: Dataset) -> Dataset:
         """Reduce a data set; the options become part of its name.
 
@@ -69,9 +79,18 @@ class SubsetOptions:
             dataset,
             name=f"{dataset.name}{',' if ':' in dataset.name else ':'}{options}",
             classes=dataset.classes[:num_classes],
+            tasks=_first_tasks(dataset.tasks, num_classes),
             train=first_per_class(train[train.labels < num_classes], self.train),
             test=first_per_class(test[test.labels < num_classes], self.test),
         )
+
+
+def _first_tasks(tasks: int | tuple[int, ...], num_classes: int) -> int | tuple[int, ...]:
+    """The tasks that the first classes fill, if a data set says how many classes each has."""
+    if isinstance(tasks, int):
+        return tasks
+    before = [sum(tasks[:t]) for t in range(len(tasks))]
+    return tuple(min(size, num_classes - done) for size, done in zip(tasks, before, strict=True) if done < num_classes)
 
 
 def first_per_class(samples: Samples, num: int) -> Samples:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.conftest import ProgressRecorder
-from tests.data.files import make_cifar100
+from tests.data.files import make_cifar100, make_cub200
 from tests.full_disk import files_up_to
 from upcl.core.errors import UserError
 from upcl.data import load_dataset
@@ -183,10 +183,34 @@ def test_other_names_are_explained() -> None:
         download_dataset("cifar1000", Path())
     with pytest.raises(UserError, match=r"imagenet100 cannot be downloaded automatically: .*image-net\.org"):
         download_dataset("imagenet100", Path())
+    with pytest.raises(UserError, match=r"stanfordcars cannot be downloaded .*put cars_train/.*into stanford_cars/"):
+        download_dataset("stanfordcars", Path())
 
 
-@pytest.mark.parametrize("name", ["cifar10", "cifar100", "tinyimagenet"])
+def test_photos_are_downloaded_and_found(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUB-200-2011, whose archive holds a file beside the folder."""
+    folder = make_cub200(tmp_path / "source")
+    (tmp_path / "source" / "attributes.txt").write_text("1 has_bill_shape::curved")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for path in (tmp_path / "source" / "attributes.txt", folder):
+            tar.add(path, path.name)
+    server.body = buffer.getvalue()
+    md5 = hashlib.md5(server.body, usedforsecurity=False).hexdigest()
+    official = REMOTE_ARCHIVES["cub200"]
+    local = RemoteArchive(official.title, server.url(official.filename), md5, official.folder)
+    monkeypatch.setitem(REMOTE_ARCHIVES, "cub200", local)
+    root = tmp_path / "root"
+    assert download_dataset("cub200", root) == root / "CUB_200_2011"
+    assert len(load_dataset("cub200", root).train) == 4
+    assert sorted(path.name for path in root.iterdir() if path.is_dir()) == ["CUB_200_2011"]
+    monkeypatch.setitem(REMOTE_ARCHIVES, "cub200", RemoteArchive(local.title, local.url, official.md5, local.folder))
+    with pytest.raises(UserError, match="wrong md5 checksum"):
+        download_dataset("cub200", tmp_path / "other")
+
+
+@pytest.mark.parametrize("name", REMOTE_ARCHIVES)
 def test_official_addresses_are_complete(name: str) -> None:
     remote = REMOTE_ARCHIVES[name]
-    assert remote.url.startswith("http") and remote.filename.endswith((".tar.gz", ".zip"))
+    assert remote.url.startswith("http") and remote.filename.endswith((".tar.gz", ".tgz", ".tar", ".zip"))
     assert len(bytes.fromhex(remote.md5)) == 16

@@ -109,6 +109,13 @@ def test_list_from_a_file(imagenet: Path, tmp_path: Path) -> None:
         load_dataset("imagenet100:list=lucri", imagenet)
 
 
+def test_subsets_apply_to_a_list_of_classes(imagenet100: Path) -> None:
+    dataset = load_dataset("imagenet100:num_classes=3", imagenet100)
+    assert dataset.name == "imagenet100:num_classes=3" and dataset.classes == tuple(WNIDS[:3])
+    with pytest.raises(UserError, match="no test images"):  # one training image per class: none can be held out
+        load_dataset("imagenet100:held_out=0.5", imagenet100)
+
+
 def test_all_classes(imagenet: Path) -> None:
     dataset = load_dataset("imagenet1000", imagenet)
     assert len(dataset.classes) == 1000 and dataset.memory == "20000"
@@ -191,5 +198,5 @@ def test_damaged_kit_is_refused(tmp_path: Path, content: bytes) -> None:
     kit.mkdir()
     (kit / "ILSVRC2012_validation_ground_truth.txt").write_text("1\n2\n")
     (kit / "meta.mat").write_bytes(content)
-    with pytest.raises(UserError, match="data is damaged"):
+    with pytest.raises(UserError, match=r"meta\.mat cannot be read as a MATLAB file"):
         load_dataset("imagenet1000", tmp_path)

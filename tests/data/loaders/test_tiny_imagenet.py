@@ -9,7 +9,7 @@ import torch
 
 from tests.data.files import make_tiny_imagenet, noise, save
 from upcl.core.errors import UserError
-from upcl.data import load_dataset
+from upcl.data import Flip, PadCrop, load_dataset
 from upcl.data.io.images import read_square
 
 
@@ -27,6 +27,17 @@ def test_original_layout_is_read(tmp_path: Path, cache: Path) -> None:
     assert len(list(cache.iterdir())) == 2, "each split is decoded once"
     save(folder / "train" / "n01" / "images" / "n01_0.JPEG", noise(77, 64, 64))
     assert load_dataset("tinyimagenet", tmp_path).fingerprint() != dataset.fingerprint(), "a changed file is noticed"
+
+
+def test_smaller_images_are_reduced(tmp_path: Path) -> None:
+    folder = make_tiny_imagenet(tmp_path)
+    dataset = load_dataset("tinyimagenet:size=32,test=1", tmp_path)
+    assert dataset.name == "tinyimagenet:size=32,test=1" and len(dataset.test) == 3
+    first = read_square(folder / "val" / "images" / "val_0.JPEG", 32, 3)
+    assert any(np.array_equal(image.numpy(), first) for image in dataset.test.inputs)
+    assert dataset.transform.augmentations == (PadCrop(4), Flip(0.5))
+    with pytest.raises(UserError, match="size must be 8 to 64, not 65"):
+        load_dataset("tinyimagenet:size=65", tmp_path)
 
 
 def test_archive_in_the_data_root_is_unpacked(tmp_path: Path) -> None:

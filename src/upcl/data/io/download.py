@@ -71,7 +71,46 @@ REMOTE_ARCHIVES: dict[str, RemoteArchive] = {
         "90528d7ca1a48142e341f4ef8d21d0de",
         "tiny-imagenet-200",
     ),
+    "cub200": RemoteArchive(
+        "CUB-200-2011",
+        "https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",
+        "97eceeb196236b17998738112f37df78",
+        "CUB_200_2011",
+    ),
+    "food101": RemoteArchive(
+        "Food-101",
+        "http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz",
+        "85eeb15f3717b99a5da872d97d918f87",
+        "food-101",
+    ),
+    "imagenetr": RemoteArchive(
+        "ImageNet-R",
+        "https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar",
+        "a61312130a589d0ca1a8fca1f2bd3337",
+        "imagenet-r",
+    ),
+    "eurosat": RemoteArchive(  # torchvision's copy of the authors' archive, whose address they have deprecated
+        "EuroSAT",
+        "https://huggingface.co/datasets/torchgeo/eurosat/resolve/c877bcd43f099cd0196738f714544e355477f3fd/EuroSAT.zip",
+        "c8fa014336c82ac7804f0398fcb19387",
+        "2750",
+    ),
+    "core50": RemoteArchive(
+        "CORe50",
+        "http://bias.csr.unibo.it/maltoni/download/core50/core50_128x128.zip",
+        "745f3373fed08d69343f1058ee559e13",
+        "core50_128x128",
+    ),
 }
+MANUAL_DOWNLOADS: dict[str, str] = {
+    "imagenet100": IMAGENET_INSTRUCTIONS,
+    "imagenet1000": IMAGENET_INSTRUCTIONS,
+    "stanfordcars": (
+        "its official address is gone; put cars_train/, cars_test/, devkit/ and cars_test_annos_withlabels.mat of a "
+        "copy into stanford_cars/ in the data root"
+    ),
+}
+"""What to do to get a data set that has no official address, by name."""
 
 
 def find_dataset(name: str, root: Path) -> Path:
@@ -118,8 +157,8 @@ def download_dataset(name: str, root: Path) -> Path:
         Traceback (most recent call last):
         upcl.core.errors.UserError: unknown data set to download 'cifar1000': did you mean cifar100 or cifar10?
     """
-    if name.startswith("imagenet"):
-        raise UserError(f"{name} cannot be downloaded automatically: {IMAGENET_INSTRUCTIONS}")
+    if name in MANUAL_DOWNLOADS:
+        raise UserError(f"{name} cannot be downloaded automatically: {MANUAL_DOWNLOADS[name]}")
     if name not in REMOTE_ARCHIVES:
         raise unknown_choice("data set to download", name, REMOTE_ARCHIVES)
     remote = REMOTE_ARCHIVES[name]

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import scipy.io
-import torch
 
 from upcl.core.errors import UserError
 from upcl.core.files import read_text
 from upcl.core.options import option
-from upcl.core.types import Samples
 from upcl.data.dataset import Dataset
-from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
-from upcl.data.io.crops import Photos
 from upcl.data.io.download import IMAGENET_INSTRUCTIONS
 from upcl.data.io.images import list_images
+from upcl.data.io.matlab import read_matlab
 from upcl.data.io.paths import expand_home
 from upcl.data.subset import SubsetOptions
-from upcl.data.transforms import Augmentation, Brightness, Flip, Transform
+from upcl.data.transforms import Augmentation, Brightness, Flip
 
-SIZE = 224
+from .listed import LabelledPaths, photo_dataset
+
 SUBSET_SIZE = 100
 LUCIR_SEED = 1993
 FOLDERS = ("imagenet", "ILSVRC2012", "ILSVRC/Data/CLS-LOC")
 GROUND_TRUTH = "ILSVRC2012_validation_ground_truth.txt"
-
-LabelledPaths = list[tuple[Path, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +109,7 @@ def load_imagenet100(root: Path, options: ImageNet100Options) -> Dataset:
         name, chosen, choice = f"imagenet100:list={wanted}", _choose(wanted, found, folder), f"list '{wanted}'"
     dataset = _dataset(name, folder, chosen, (Flip(0.5),))
     note = f"imagenet100 uses {len(chosen)} of the {len(found)} classes in the folder: {choice}"
-    subset = SubsetOptions(train=options.train, test=options.test)
-    return subset.apply(dataclasses.replace(dataset, notes=(note,)))
+    return options.of_any_data().apply(dataclasses.replace(dataset, notes=(note,)))
 
 
 def _find(root: Path, names: Sequence[str], title: str) -> Path:
@@ -165,28 +158,8 @@ def _dataset(name: str, folder: Path, classes: list[str], augmentations: tuple[A
     test = _validation(folder, label_of)
     if not test:
         raise UserError(f"{folder / 'val'} has no images of these classes: {IMAGENET_INSTRUCTIONS}")
-    files = [path for path, _ in (*train, *test)]
-    labels = torch.tensor([label for _, label in (*train, *test)])
-    samples = Samples(torch.arange(len(files)), labels)
-    photos = Photos.from_files(files, SIZE, _identity(folder, files))
-    return Dataset(
-        name=name,
-        train=samples[: len(train)],
-        test=samples[len(train) :],
-        classes=tuple(classes),
-        transform=Transform(IMAGENET_MEAN, IMAGENET_STD, augmentations, photos),
-        backbone="resnet18-7x7",
-        memory="2000" if len(classes) <= SUBSET_SIZE else "20000",
-        tasks=10,
-    )
-
-
-def _identity(folder: Path, files: Sequence[Path]) -> str:
-    """A digest of the files' names and sizes: reading them all would take hours."""
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode(errors="surrogateescape"))
-    return digest.hexdigest()
+    memory = "2000" if len(classes) <= SUBSET_SIZE else "20000"
+    return photo_dataset(name, folder, train, test, classes, augmentations=augmentations, memory=memory)
 
 
 def _validation(folder: Path, label_of: Mapping[str, int]) -> LabelledPaths:
@@ -229,7 +202,7 @@ def _read_table(path: Path) -> dict[str, str]:
 
 
 def _read_kit(folder: Path) -> dict[str, str]:
-    synsets = scipy.io.loadmat(folder / "meta.mat", squeeze_me=True)["synsets"]
+    synsets = read_matlab(folder / "meta.mat", ["synsets"])["synsets"]
     wnid_of = {int(row["ILSVRC2012_ID"]): str(row["WNID"]) for row in synsets}
     lines = read_text(folder / GROUND_TRUTH).split()
     return {f"ILSVRC2012_val_{i:08d}": wnid_of[int(k)] for i, k in enumerate(lines, 1)}
