@@ -82,6 +82,20 @@ class IgnoresExtraImages(Replay):
         super().begin(dataclasses.replace(task, extra=Samples(task.train.inputs[:0], task.train.labels[:0])))
 
 
+class FlipsImages(Replay):
+    """Cannot learn from features, and does not say so."""
+
+    def losses(self, batch: Batch) -> Losses:
+        return super().losses(dataclasses.replace(batch, inputs=batch.inputs.flip(3)))
+
+
+class CountsImagesInPython(Replay):
+    """Fixes the number of images when it is exported."""
+
+    def scores(self, features: torch.Tensor) -> torch.Tensor:
+        return super().scores(features.view(len(features), -1, 1).flatten(1) * len([*features]))
+
+
 @pytest.mark.parametrize(
     ("method", "message"),
     [
@@ -118,4 +132,18 @@ class UsesNetworkBetweenStages(Replay):
 
 
 def test_resume_is_exact_for_methods_that_use_their_network_between_stages() -> None:
-    CHECKS["resume_is_exact on synthetic"](UsesNetworkBetweenStages)
+    CHECKS["resume_is_exact"](UsesNetworkBetweenStages)
+
+
+@pytest.mark.parametrize(
+    ("method", "check", "error"),
+    [
+        (FlipsImages, "frozen_features_are_learned_or_refused", AssertionError),
+        (CountsImagesInPython, "predictions_can_be_exported", Exception),
+    ],
+)
+def test_methods_that_need_images_or_cannot_be_exported_are_found(
+    method: type[Replay], check: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=r"frozen_obstacle|specialized"):
+        CHECKS[check](method)

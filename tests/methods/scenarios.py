@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from tests.specification import COUNTS, OLD, X, Y
-from upcl.core.memory import Budget
+from upcl.core.budget import Budget
+from upcl.core.memory import Memory
 from upcl.core.types import Batch, Losses, Samples, Task
 from upcl.data import Dataset, load_dataset
 from upcl.methods import METHODS, MethodClass, Setting, build_method
-from upcl.nets import Head, LinearHead, Network
+from upcl.nets import FeatureExtractor, Head, LinearHead, Network
+from upcl.nets.anchor import AnchoredNetwork
 from upcl.training.engine import fit
 
 CPU = torch.device("cpu")
@@ -150,3 +152,28 @@ def on_fixture_a(name: str, **options: Any) -> Losses:
     method.teacher = GivenTeacher(OLD)
     losses: Losses = method.losses(batch_at(X, Y))
     return losses
+
+
+def on_linear_problem(method: Any, features: Tensor, labels: Tensor, sizes: Sequence[int]) -> Any:
+    """A method that anchors parameters, in the last of some tasks, with a linear head alone on given features."""
+    method.setting = make_setting(small_data(), type(method), memory="0", epochs=None)
+    method.net = AnchoredNetwork(GivenFeatures(features.shape[1]))  # type: ignore[arg-type]
+    method.net.eval()
+    method.memory = Memory(Budget(0), "herding", (1,))
+    first = 0
+    for index, num in enumerate(sizes):
+        inside = (labels >= first) & (labels < first + num)
+        method.begin(Task(index, first, num, Samples(features[inside], labels[inside])))
+        if index + 1 < len(sizes):
+            method.consolidate()
+        first += num
+    return method
+
+
+class WithoutStages(FeatureExtractor):
+    """A backbone that shows no maps and cannot be divided."""
+
+    dim = 4
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images.flatten(1)[:, :4]

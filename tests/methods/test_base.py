@@ -7,13 +7,16 @@ import torch
 from torch import Tensor
 
 from tests.methods.scenarios import begun, built, small_data, split_tasks, train
+from tests.runs import quick_run
 from upcl.core.errors import UserError
 from upcl.core.identity import weights_sha256
 from upcl.core.types import Task
+from upcl.methods import METHODS
 from upcl.methods.bic import BiC
 from upcl.methods.finetune import Finetune
 from upcl.methods.icarl import ICaRL
 from upcl.methods.lucir import LUCIR
+from upcl.methods.upcl import UPCL
 
 
 def test_a_new_method_has_no_classes_and_no_exemplars() -> None:
@@ -116,3 +119,21 @@ def test_a_restored_method_continues_like_the_original() -> None:
         train(each, second)
     assert weights_sha256(method.net.state_dict()) == weights_sha256(other.net.state_dict())
     assert torch.equal(other.memory.samples.labels, method.memory.samples.labels)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("pass", "PASS cannot learn from features of a frozen network: it rotates images; choose another method"),
+        ("der", "every task adds a part to the backbone"),
+        ("upcl", "a projector, which --set projector=256 adds"),
+    ],
+)
+def test_a_frozen_backbone_is_refused_with_the_reason(name: str, reason: str) -> None:
+    METHODS[name]().check_frozen(False)
+    METHODS["icarl"]().check_frozen(True)
+    UPCL(projector=8).check_frozen(True)
+    with pytest.raises(UserError, match=reason):
+        METHODS[name]().check_frozen(True)
+    with pytest.raises(UserError, match=reason):
+        quick_run(name, frozen=True)

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 
 from tests.methods.scenarios import built, split_tasks, train
 from upcl.core.closed_form import class_ranks
-from upcl.core.types import Task
+from upcl.core.types import Samples, Task
 from upcl.data import load_dataset
-from upcl.methods import METHODS
+from upcl.methods import METHODS, closed_form
 from upcl.methods.closed_form import NUM_FOLDS, ClosedForm
 
 FIXED: dict[str, dict[str, Any]] = {
@@ -86,3 +86,19 @@ def test_the_regularisation_is_the_best_of_a_slow_cross_validation(name: str) ->
 def test_folds_take_every_fifth_image_of_each_class() -> None:
     labels = torch.tensor([1, 0, 1, 1, 0, 1, 1, 1])
     assert (class_ranks(labels) % NUM_FOLDS).tolist() == [0, 0, 1, 2, 1, 3, 4, 0]
+
+
+@pytest.mark.parametrize("name", ["slda", "ridge"])
+def test_the_choice_among_many_images_does_not_depend_on_the_order_of_the_classes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(closed_form, "ENOUGH", 20)
+    data = load_dataset("digits:train=20,test=5")
+    found = set()
+    for shift in range(5):
+        method = built(METHODS[name], data)
+        labels = (data.train.labels + shift) % 10
+        order = labels.argsort(stable=True)
+        train(method, Task(0, 0, 10, Samples(data.train.inputs[order], labels[order])))
+        found.add(method.cross_validate(method.extract(data.train)[order], labels[order]))
+    assert len(found) == 1

@@ -13,6 +13,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "own_method.py"
 ALL = {**METHODS, "cosine": VARIANTS["cos"].method, "example": find_method(f"{EXAMPLE}:FeatureDistillation")}
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", ALL)
 def test_method_passes(name: str, check: str) -> None:

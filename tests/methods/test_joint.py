@@ -40,3 +40,11 @@ def test_every_task_starts_from_a_new_network() -> None:
     assert method.net is not before
     assert method.net.growth == [2, 2]
     assert not torch.equal(method.net.head.weight[:2], before.head.weight), "old rows are initialised again"
+
+
+def test_a_frozen_backbone_keeps_its_weights_in_every_task() -> None:
+    method = built(Joint, small_data())
+    backbone = method.net.backbone.requires_grad_(False)
+    for task in split_tasks(small_data(), [2, 2]):
+        method.begin(task)
+        assert method.net.backbone is backbone

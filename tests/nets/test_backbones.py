@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from upcl.nets import Backbone, make_backbone
-from upcl.nets.backbones import BackboneConfig, ConvNorm, MapExtractor
+from upcl.nets.backbones import BackboneConfig, ConvNorm
+from upcl.nets.extractors import MapExtractor
 
 
 @pytest.mark.parametrize(

@@ -86,3 +86,43 @@ def test_forgetting_a_class_erases_its_row_alone(kind: type[Head]) -> None:
         if isinstance(head, MeansHead):
             assert not bool(head.means[label].any())
     assert head(torch.randn(2, 6)).shape == (2, 4), "the class keeps its index"
+
+
+def test_widening_keeps_the_columns_and_draws_new_ones_as_large_as_those_of_new_rows() -> None:
+    head = LinearHead(100)
+    head.grow(50)
+    weight = head.weight.detach().clone()
+    head.widen(300)
+    assert head.dim == 400 and head.weight.shape == (50, 400)
+    assert torch.equal(head.weight[:, :100], weight)
+    largest = float(head.weight.detach()[:, 100:].abs().max())
+    assert 0.9 * (3 / 400) ** 0.5 < largest <= (3 / 400) ** 0.5
+
+
+def test_alignment_scales_new_rows_and_leaves_the_bias() -> None:
+    head = LinearHead(2)
+    head.grow(2)
+    head.grow(2)
+    with torch.no_grad():
+        head.weight.copy_(torch.tensor([[3.0, 4.0], [0.0, 5.0], [6.0, 8.0], [0.0, 20.0]]))
+        head.bias.fill_(7.0)
+    before = head.weight.detach().clone()
+    head.align(0)
+    assert torch.equal(head.weight, before), "no old classes"
+    wanted = torch.tensor([[3.0, 4.0], [0.0, 5.0], [2.0, 2.666667], [0.0, 6.666667]])
+    for _ in range(2):  # aligning twice changes nothing
+        head.align(2)
+        assert torch.allclose(head.weight, wanted, atol=1e-5)
+    assert head.bias.tolist() == [7.0] * 4
+
+
+def test_a_reset_head_keeps_its_tensors_and_nothing_else() -> None:
+    head = LinearHead(100)
+    head.grow(5)
+    with torch.no_grad():
+        head.weight.fill_(9.0)
+        head.bias.fill_(9.0)
+    weight = head.weight
+    head.reset()
+    assert head.weight is weight and 0.1 < float(weight.detach().abs().max()) <= (3 / 100) ** 0.5
+    assert not bool(head.bias.any())

@@ -85,3 +85,8 @@ def test_bfloat16_changes_the_backbone_only_and_returns_float32() -> None:
     assert not torch.equal(features, plain) and torch.allclose(features, plain, atol=0.1)
     assert all(torch.equal(value, state[name]) for name, value in net.state_dict().items())
     assert frozen_copy(net).execution.precision == "bfloat16", "a teacher is executed in the same way"
+
+
+def test_bytes_of_a_network_are_those_of_its_tensors() -> None:
+    plain = small_net(2)
+    assert plain.num_bytes == sum(v.numel() * v.element_size() for v in plain.state_dict().values()) > 1_000_000

@@ -1,7 +1,7 @@
 """The contract of a method as code: checks that every method passes, inside or outside of the package.
 
-Each check runs the method on small streams (synthetic images and a few real digits) with the smallest backbone, in
-seconds.
+Each check runs the method on a small stream with the smallest backbone, in seconds: steps on synthetic images and on a
+few real digits, whole runs on the digits, unusual settings on synthetic images.
 
 Example:
     >>> from upcl.checks import CHECKS, check_method
@@ -19,7 +19,7 @@ from upcl.core.seeding import preserve_rng_state
 from upcl.data import Dataset, load_dataset
 from upcl.methods import MethodClass
 
-from .contract import CONTRACT
+from .contract import STEPS, WHOLE_RUNS
 from .edge_cases import EDGE_CASES
 from .harness import SYNTHETIC, MethodHarness, few_digits
 
@@ -33,7 +33,8 @@ def _check_on(check: Callable[[MethodClass, Dataset], None], make: Callable[[], 
 
 
 CHECKS: dict[str, Callable[[MethodClass], None]] = {
-    **{f"{c.__name__} on {name}": partial(_check_on, c, make) for c in CONTRACT for name, make in STREAMS.items()},
+    **{f"{c.__name__} on {name}": partial(_check_on, c, make) for c in STEPS for name, make in STREAMS.items()},
+    **{c.__name__: partial(_check_on, c, few_digits) for c in WHOLE_RUNS},
     **{c.__name__: c for c in EDGE_CASES},
 }
 

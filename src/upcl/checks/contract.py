@@ -1,4 +1,4 @@
-"""Checks of the contract between a method and the training loop; each runs on synthetic and on real images."""
+"""Checks of the contract between a method and the training loop: of its steps, and of whole runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from upcl.methods import MethodClass
 from upcl.research.config import Request
 from upcl.research.run import RunProgress, run
 
-from .harness import QUICK, MethodHarness
+from .harness import QUICK, MethodHarness, check_scores
 
 
 def stages_are_trainable(method: MethodClass, data: Dataset) -> None:
@@ -99,15 +99,7 @@ def scores_have_a_column_per_class(method: MethodClass, data: Dataset) -> None:
     harness = MethodHarness(method, data)
     for task in harness.tasks:
         harness.learn(task)
-        _check_scores(harness, task)
-
-
-def _check_scores(harness: MethodHarness, task: Task) -> None:
-    images = harness.protocol.test(task.num_seen)
-    scores = harness.method.scores(harness.method.extract(images))
-    expected = (len(images), task.num_seen)
-    assert scores.shape == expected, f"scores have shape {tuple(scores.shape)}, not {expected}"
-    assert bool(torch.isfinite(scores).all()), "scores are not finite"
+        check_scores(harness, task)
 
 
 def first_task_has_no_teacher(method: MethodClass, data: Dataset) -> None:
@@ -187,10 +179,10 @@ def extra_images_are_learned_or_refused(method: MethodClass, data: Dataset) -> N
         harness.train(stage)
     counts = harness.method.counts[: first.num_seen].cpu()
     assert bool((counts >= available).all()), "extra images of known classes were not trained on"
-    _check_scores(harness, second)
+    check_scores(harness, second)
     _check_memory(harness, second)
     harness.learn(third)
-    _check_scores(harness, third)
+    check_scores(harness, third)
 
 
 def same_seed_same_weights(method: MethodClass, data: Dataset) -> None:
@@ -253,13 +245,12 @@ def _stop(_: RunProgress) -> None:
     raise Killed
 
 
-CONTRACT: tuple[Callable[[MethodClass, Dataset], None], ...] = (
+STEPS: tuple[Callable[[MethodClass, Dataset], None], ...] = (
     stages_are_trainable,
     only_the_stage_changes,
     scores_have_a_column_per_class,
     first_task_has_no_teacher,
     memory_stays_within_budget,
     extra_images_are_learned_or_refused,
-    same_seed_same_weights,
-    resume_is_exact,
 )
+WHOLE_RUNS: tuple[Callable[[MethodClass, Dataset], None], ...] = (same_seed_same_weights, resume_is_exact)

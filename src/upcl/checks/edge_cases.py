@@ -1,18 +1,28 @@
-"""Checks that a method survives unusual data and settings."""
+"""Checks that a method survives unusual data and settings, a frozen backbone, shards and export."""
 
 from __future__ import annotations
 
+import copy
+import tempfile
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from upcl.core.errors import UserError
 from upcl.data import Dataset, load_dataset
-from upcl.methods import MethodClass
+from upcl.methods import Method, MethodClass
+from upcl.model.bundle import ModelState
+from upcl.model.scoring import Scoring
+from upcl.nets import frozen_copy
 from upcl.research.config import Request
 from upcl.research.record import Record
 from upcl.research.run import RunProgress, run
 
-from .harness import QUICK, SYNTHETIC
+from .harness import QUICK, SYNTHETIC, MethodHarness, check_scores, few_digits
 
 
 def _run(data: str | Dataset, method: MethodClass, **changes: Any) -> Record:
@@ -130,6 +140,129 @@ def greyscale(method: MethodClass) -> None:
     _run(SYNTHETIC + ",channels=1", method)
 
 
+def scenarios_are_learned_or_refused(method: MethodClass) -> None:
+    """Every scenario is learned, or refused with the reason before anything is trained or written.
+
+    Args:
+        method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> scenarios_are_learned_or_refused(METHODS["lwf"])  # it refuses streams in which classes come back
+    """
+    for name in ("half", "blurry:25:50", "repeat:100", "online", "half+blurry:25+online"):
+        reason = method().online_obstacle if "online" in name else ""
+        if not method.accepts_extra() and ("blurry" in name or "repeat" in name):
+            reason = "keeps no exemplars"
+        values = {"scenario": name, "epochs": None if "online" in name else 1}
+        if not reason:
+            _run(SYNTHETIC, method, **values)
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            refusal = _refusal(Request(method=method, data=SYNTHETIC, **{**QUICK, **values}), Path(folder) / "run")
+            assert reason in refusal, f"scenario {name}: it must be refused, since '{reason}', but: '{refusal}'"
+            assert not (Path(folder) / "run").exists(), f"scenario {name} was refused after something was written"
+
+
+def frozen_features_are_learned_or_refused(method: MethodClass) -> None:
+    """Features of a frozen backbone are learned, or refused with the reason before anything is trained or written.
+
+    Args:
+        method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> frozen_features_are_learned_or_refused(METHODS["der"])  # it adds backbones, and refuses
+    """
+    data = few_digits()
+    if reason := method().frozen_obstacle:
+        with tempfile.TemporaryDirectory() as folder:
+            request = Request(method=method, data=data, frozen=True, **QUICK)
+            refusal = _refusal(request, Path(folder) / "run")
+            assert reason in refusal, f"it must be refused, since '{reason}', but: '{refusal}'"
+            assert not (Path(folder) / "run").exists(), "it was refused after something was written"
+        return
+    harness = MethodHarness(method, data, frozen=True)
+    before = {name: value.clone() for name, value in harness.method.net.backbone.state_dict().items()}
+    for task in harness.tasks[:2]:
+        try:
+            harness.learn(task)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise AssertionError(f"frozen features failed, but `frozen_obstacle` names no reason: {reason}") from error
+        check_scores(harness, task)
+        stored = harness.method.extract(harness.method.memory.samples)
+        assert stored.ndim == 2, "exemplars are not features"
+    now = harness.method.net.backbone.state_dict()
+    assert all(torch.equal(value, now[name]) for name, value in before.items()), "the frozen backbone changed"
+
+
+def shards_are_learned(method: MethodClass) -> None:
+    """Batches in two shards, which several processes may share, are learned.
+
+    Args:
+        method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> shards_are_learned(METHODS["finetune"])
+    """
+    harness = MethodHarness(method, few_digits(), shards=2)
+    for task in harness.tasks[:2]:
+        harness.learn(task)
+        check_scores(harness, task)
+
+
+class _Classifier(nn.Module):
+    """Images in, calibrated confidence by the head out: what an exported model computes."""
+
+    def __init__(self, method: Method[Any]) -> None:
+        super().__init__()
+        method, exemplars = copy.copy(method), method.memory.samples
+        method.net = frozen_copy(method.net)
+        classes = tuple(map(str, range(sum(method.net.growth))))
+        state = ModelState({}, tuple(method.net.growth), classes, exemplars, held_out=exemplars[:0])
+        self.scoring = Scoring(method, state, method.extract(exemplars))
+
+    def forward(self, images: Tensor) -> Tensor:
+        confidence: Tensor = self.scoring(self.scoring.net.features(images)).confidence
+        return confidence
+
+
+def predictions_can_be_exported(method: MethodClass) -> None:
+    """The network is exported by `torch.export` for batches of any size, if models can grow with the method.
+
+    Args:
+        method: the class of the method.
+
+    Example:
+        >>> from upcl.methods import METHODS
+        >>> predictions_can_be_exported(METHODS["finetune"])  # doctest: +SKIP
+    """
+    if method().needs_num_classes:
+        return  # refused by `upcl learn`
+    harness = MethodHarness(method, few_digits())
+    for task in harness.tasks[:2]:
+        list(harness.method.learn(task))  # without training: random weights are enough
+    classifier = _Classifier(harness.method).eval()
+    images, _ = next(harness.method.setting.batches(harness.tasks[0].train[:3]))
+    batch = {0: torch.export.Dim("batch", min=1, max=64)}
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of PyTorch's exporter
+        exported = torch.export.export(classifier, (images[:2],), dynamic_shapes=(batch,)).module()
+        difference = (exported(images) - classifier(images)).abs().max().item()
+    assert difference < 1e-4, f"the exported network gives other probabilities: {difference:.2g}"
+
+
+def _refusal(request: Request, out: Path) -> str:
+    """Why a request is refused before training; empty if it is not."""
+    try:
+        run(request, out=out, on_progress=_fail)
+    except UserError as error:
+        return str(error)
+    return ""
+
+
 EDGE_CASES: tuple[Callable[[MethodClass], None], ...] = (
     one_class_per_task,
     one_image_in_a_class,
@@ -138,4 +271,8 @@ EDGE_CASES: tuple[Callable[[MethodClass], None], ...] = (
     more_than_100_classes,
     uneven_tasks,
     greyscale,
+    scenarios_are_learned_or_refused,
+    frozen_features_are_learned_or_refused,
+    shards_are_learned,
+    predictions_can_be_exported,
 )

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Generic, Literal
 import torch
 from torch import Tensor
 
+from upcl.core.budget import Budget
 from upcl.core.errors import UserError
-from upcl.core.memory import Budget, Memory
+from upcl.core.memory import Memory
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Samples, Stage, Task
 from upcl.nets import LinearHead, Network, frozen_copy, make_backbone
@@ -87,6 +88,16 @@ class Method(ABC, Generic[HeadT]):
         """Whether the total number of classes must be known in advance."""
         return False
 
+    @property
+    def online_obstacle(self) -> str:
+        """Why one epoch per task is not enough, and what to choose instead; empty if it is enough."""
+        return ""
+
+    @property
+    def frozen_obstacle(self) -> str:
+        """Why the method cannot learn from features of a frozen backbone; empty if it can."""
+        return ""
+
     @abstractmethod
     def losses(self, batch: Batch) -> Losses:
         """Compute the loss terms of one batch, already weighted; their sum is minimised.
@@ -120,6 +131,21 @@ class Method(ABC, Generic[HeadT]):
     def accepts_extra(cls) -> bool:
         """Whether a task may hold more images of known classes: by default, if the method keeps exemplars."""
         return cls.uses_memory
+
+    def check_frozen(self, frozen: bool) -> None:
+        """Refuse a frozen backbone, if the method cannot learn without training it.
+
+        Args:
+            frozen: whether the backbone is frozen.
+
+        Raises:
+            UserError: If it is, and the method cannot, with the reason.
+        """
+        if frozen and self.frozen_obstacle:
+            raise UserError(
+                f"{self.title} cannot learn from features of a frozen network: {self.frozen_obstacle}; choose another "
+                "method, such as icarl or ranpac, or a backbone that is trained, such as small"
+            )
 
     def start(self, setting: Setting) -> None:
         """Enter a setting: create the network and an empty memory.
@@ -169,8 +195,12 @@ class Method(ABC, Generic[HeadT]):
         self.task = task
         self.data = task.train + self.memory.samples + task.extra
         self.counts = self.data.counts(task.num_seen).to(self.setting.device)
-        self.teacher = frozen_copy(self.net) if self.uses_teacher and task.num_old else None
+        self.teacher = self.freeze_teacher() if self.uses_teacher and task.num_old else None
         self.net.grow(task.num_new)
+
+    def freeze_teacher(self) -> Network[HeadT]:
+        """Copy what the task needs of the last task's network: by default, all of it."""
+        return frozen_copy(self.net)
 
     def stage(self) -> Stage:
         """Return the main stage: train the complete network on the task's data."""
@@ -185,7 +215,7 @@ class Method(ABC, Generic[HeadT]):
     def remember(self) -> None:
         """Select exemplars with the present network."""
         if self.uses_memory:
-            self.memory.update(self.task, self.extract)
+            self.memory.update(self.task, self.extract, self.net.num_bytes)
 
     @property
     def recipe(self) -> Recipe:
@@ -245,7 +275,8 @@ class Method(ABC, Generic[HeadT]):
         Args:
             state: what `state` returned.
         """
-        self.net = self.fresh_net()
+        if self.net.growth:
+            self.net = self.fresh_net()
         self.net.regrow(state["growth"])
         self.net.load_state_dict(state["net"])
         self.memory.samples = Samples(state["memory"]["inputs"], state["memory"]["labels"])

@@ -13,13 +13,14 @@ from torch import Tensor
 from upcl.core.closed_form import Linear, Statistics, class_ranks, row_space
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Stage, Task
-from upcl.nets import Network
+from upcl.nets import Network, make_backbone
+from upcl.nets.extractors import FeatureExtractor
 from upcl.nets.statistics_head import StatisticsHead
 
 from .base import Method
 
 NUM_FOLDS = 5  # of the cross-validation that chooses a regularisation
-ENOUGH = 2000  # images: no further fold is needed once so many were classified
+ENOUGH = 500  # images: no further fold is needed once so many were classified
 
 
 @dataclass(kw_only=True, eq=False)
@@ -58,7 +59,25 @@ class ClosedForm(Method[StatisticsHead], ABC):
         return True
 
     def make_net(self) -> Network[StatisticsHead]:
-        return self.network_with(StatisticsHead)
+        return self.network_on(make_backbone(self.setting.backbone, self.setting.channels))
+
+    def network_on(self, backbone: FeatureExtractor) -> Network[StatisticsHead]:
+        """Create the network around a backbone.
+
+        Args:
+            backbone: the feature extractor.
+        """
+        return Network(backbone, StatisticsHead(backbone.dim))
+
+    def start_beside(self, other: ClosedForm) -> None:
+        """Enter the setting of another method, on the same backbone: neither of them trains it.
+
+        Args:
+            other: a method that was started.
+        """
+        self.setting, self.memory = other.setting, other.memory
+        self.net = self.network_on(other.net.backbone).eval().to(self.setting.device)
+        self.net.set_execution(self.setting.execution)
 
     def losses(self, batch: Batch) -> Losses:  # noqa: ARG002
         """There are none: no stage asks for them."""
@@ -89,27 +108,32 @@ class ClosedForm(Method[StatisticsHead], ABC):
         head.solution = self.solve(head.statistics, strength)
         return accuracy
 
-    def cross_validate(self, embeddings: Tensor, labels: Tensor) -> tuple[float, float]:
+    def cross_validate(self, embeddings: Tensor, labels: Tensor, *, few: bool = False) -> tuple[float, float]:
         """Choose the regularisation by leaving out every fifth image of each class, in turn; some of them, if they are
         many.
 
         Args:
             embeddings: embeddings of images that are part of the statistics (N x dim).
             labels: their classes (N).
+            few: there are no other images, and fewer of them than dimensions: the span of the embeddings is enough, and
+                the statistics are not read.
 
         Returns:
             The best regularisation (of equals, the strongest), and the share of correct predictions with it.
         """
         head, folds, everything = self.net.head, class_ranks(labels) % NUM_FOLDS, self.net.head.statistics
-        features = F.normalize(embeddings)
-        if int(everything.counts.sum()) == len(labels) < features.shape[1]:  # these images only: their span is enough
-            features = row_space(features)
-            everything = Statistics.of(features, labels, head.num_classes)
+        coordinates = None
+        if few or int(everything.counts.sum()) == len(labels) < embeddings.shape[1]:
+            coordinates = row_space(F.normalize(embeddings.float()))
+            everything = Statistics.of(coordinates, labels, head.num_classes)
         correct, total = torch.zeros(len(self.strengths), dtype=torch.float64), 0
         for fold in range(NUM_FOLDS):
             chosen = (folds == fold).nonzero()[:, 0]
-            chosen = chosen[:: max(1, len(chosen) // ENOUGH)]  # evenly spaced
-            left_out, targets = features[chosen].double(), labels[chosen]
+            if len(chosen) >= 2 * ENOUGH:  # some of them, whatever the order in which classes were learned
+                order = embeddings[chosen].sum(1, dtype=torch.float64).argsort(stable=True)
+                chosen = chosen[order][:: len(chosen) // ENOUGH]
+            left_out, targets = F.normalize(embeddings[chosen].float()).double(), labels[chosen]
+            left_out = left_out if coordinates is None else coordinates[chosen]
             statistics = everything - Statistics.of(left_out, targets, head.num_classes)
             for i, strength in enumerate(self.strengths):
                 weight, bias = self.solve(statistics, strength)

@@ -85,6 +85,12 @@ class Coil(ShareWeightedMethod[CosineHead]):
         0, "steps between two retrospective transports; 0: once per epoch", "code: 30, which is very slow"
     )
 
+    @property
+    def online_obstacle(self) -> str:
+        """The retrospective transport takes no part in the first epoch."""
+        reason = "the retrospective transport begins in the second epoch; add --set back_weight=0 to leave it out"
+        return reason if self.back_weight else ""
+
     def make_net(self) -> Network[CosineHead]:
         return self.network_with(CosineHead, last_relu=False)
 

@@ -75,6 +75,12 @@ class FeTrIL(Method[MeansHead]):
     )
     svm_c: Positive = option(1.0, "C of the SVMs", "official code")
 
+    @property
+    def online_obstacle(self) -> str:
+        """SVMs are fitted until they converge."""
+        is_svm = self.classifier == "svm"
+        return "SVMs are fitted in many passes over the features; add --set classifier=linear" if is_svm else ""
+
     def make_net(self) -> Network[MeansHead]:
         return self.network_with(MeansHead)
 

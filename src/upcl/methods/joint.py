@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch.nn.functional as F
 
-from upcl.core.memory import Budget
+from upcl.core.budget import Budget
 from upcl.core.recipes import Recipe, Recipes
 from upcl.core.types import Batch, Losses, Task
 
@@ -19,7 +19,7 @@ _RECIPE = Recipe(epochs=200, milestones=(60, 120, 170))
 class Joint(LinearMethod):
     """Joint training on all data seen so far, the upper bound of the field ("Oracle" in the UPCL paper).
 
-    `L = CE(z, y)` over all classes seen, with a new network in every task.
+    `L = CE(z, y)` over all classes seen, with a new network in every task; a frozen backbone stays.
 
     References:
         D.-W. Zhou, F.-Y. Wang, H.-J. Ye and D.-C. Zhan. PyCIL: A Python Toolbox for Class-Incremental Learning.
@@ -42,8 +42,10 @@ class Joint(LinearMethod):
         return Budget(0, "everything")
 
     def begin(self, task: Task) -> None:
-        growth = self.net.growth
+        growth, backbone = self.net.growth, self.net.backbone
         self.net = self.fresh_net()
+        if not any(parameter.requires_grad for parameter in backbone.parameters()):
+            self.net.backbone = backbone  # frozen: it keeps its weights
         self.net.regrow(growth)
         super().begin(task)
 

@@ -47,6 +47,11 @@ class LDAM(ICaRL):
     beta: Fraction = option(0.9999, "beta of the effective numbers of samples in DRW", "LDAM's code")
     plain_kd: bool = option(False, "distil cosines instead of scaled cosines", "a variant: scaled logits reach +-30")
 
+    @property
+    def online_obstacle(self) -> str:
+        """Re-weighting is deferred to the last fifth of the epochs."""
+        return "classes are re-weighted in late epochs only; add --set deferred=false" if self.deferred else ""
+
     def make_net(self) -> Network[Head]:
         return self.network_with(LinearHead if self.linear else lambda dim: CosineHead(dim, self.scale))
 

@@ -86,6 +86,18 @@ class NCCIL(Method[PrototypeHead]):
         """True: the simplex is fixed in advance."""
         return True
 
+    @property
+    def online_obstacle(self) -> str:
+        """Targets that begin at the centroids leave them in the second epoch; the official form moves at once."""
+        moves_later = self.flight != "off" and self.form == "repository"
+        return "targets begin to move to their corners in the second epoch; add --set flight=off" if moves_later else ""
+
+    @property
+    def frozen_obstacle(self) -> str:
+        """Corners are not trained."""
+        reason = "it trains only the backbone and a neck, which --set form=official adds"
+        return "" if self.form == "official" else reason
+
     def make_net(self) -> Network[PrototypeHead]:
         backbone = make_backbone(self.setting.backbone, self.setting.channels)
         dim = backbone.dim

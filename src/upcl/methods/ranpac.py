@@ -9,7 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from upcl.core.options import Natural, option
-from upcl.nets import Network, make_backbone
+from upcl.nets import Network
+from upcl.nets.extractors import FeatureExtractor
 from upcl.nets.statistics_head import StatisticsHead
 
 from .ridge import Ridge
@@ -31,7 +32,8 @@ class RandomProjection(nn.Module):
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__()
-        self.register_buffer("matrix", torch.randn(num_in, num_out))
+        generator = torch.Generator().manual_seed(torch.initial_seed())  # whatever was drawn before
+        self.register_buffer("matrix", torch.randn(num_in, num_out, generator=generator))
 
     def forward(self, features: Tensor) -> Tensor:
         return F.relu(F.normalize(features) @ self.matrix)
@@ -63,7 +65,6 @@ class RanPAC(Ridge):
         2, "projected features per feature; time and memory grow with their square", "paper: about 13 (10,000 of 768)"
     )
 
-    def make_net(self) -> Network[StatisticsHead]:
-        backbone = make_backbone(self.setting.backbone, self.setting.channels)
+    def network_on(self, backbone: FeatureExtractor) -> Network[StatisticsHead]:
         dim = self.expansion * backbone.dim
         return Network(backbone, StatisticsHead(dim), RandomProjection(backbone.dim, dim))

@@ -19,22 +19,32 @@ from .bic import BiC
 from .coil import Coil
 from .cosine import Cosine
 from .cwd import CwD
+from .der import DER
+from .efc import EFC
+from .ewc import EWC
 from .fetril import FeTrIL
 from .finetune import Finetune
 from .focal import Focal
+from .foster import FOSTER
 from .icarl import ICaRL
 from .joint import Joint
 from .la import LogitAdjustment
 from .ldam import LDAM
 from .lucir import LUCIR
 from .lwf import LwF
+from .memo import MEMO
 from .nccil import NCCIL
 from .ncm import NCM
+from .podnet import PODNet
+from .prototype_augmentation import PASS
 from .ranpac import RanPAC
+from .replay import Replay
 from .ridge import Ridge
 from .scrollnet import ScrollNet
 from .setting import Setting
+from .si import SI
 from .slda import SLDA
+from .tagfex import TagFex
 from .upcl import UPCL
 from .upcl_plus import UPCLPlus
 from .wa import WA
@@ -60,12 +70,22 @@ METHODS: dict[str, MethodClass] = {
     "scrollnet": ScrollNet,
     "upcl": UPCL,
     "upcl+": UPCLPlus,
+    "replay": Replay,
+    "ewc": EWC,
+    "si": SI,
+    "efc": EFC,
+    "der": DER,
+    "foster": FOSTER,
+    "memo": MEMO,
+    "podnet": PODNet,
+    "pass": PASS,
+    "tagfex": TagFex,
     "ncm": NCM,
     "slda": SLDA,
     "ridge": Ridge,
     "ranpac": RanPAC,
 }
-"""The methods by name: those of the paper's tables in their order, then those in closed form."""
+"""The methods by name: those of the paper's tables in their order, UPCL+, others of the field, those in closed form."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +211,7 @@ def build_method(method_class: MethodClass, options: Mapping[str, Any], setting:
 
     Example:
         >>> import torch
-        >>> from upcl.core.memory import Budget
+        >>> from upcl.core.budget import Budget
         >>> from upcl.core.recipes import Recipe, Recipes
         >>> from upcl.core.types import Task
         >>> from upcl.data import load_dataset

@@ -36,7 +36,7 @@ class Ridge(ClosedForm):
     )
 
     penalty: NonNegative = option(
-        0.0, "penalty, relative to the total variance of the features; 0: chosen by cross-validation", "here"
+        0.0, "penalty, relative to the total variance of the features; 0: chosen by cross-validation", "this package"
     )
 
     @property

@@ -51,10 +51,17 @@ class ScrollNet(Method[LinearHead]):
     )
     recipes = Recipes(first=_RECIPE, later=_RECIPE)
 
-    over: Literal["lwf", "finetune"] = option("lwf", "with or without distillation at full width", "chosen here")
+    over: Literal["lwf", "finetune"] = option(
+        "lwf", "with or without distillation at full width", "this package; the UPCL paper does not say"
+    )
     num_subnets: Natural = option(4, "number of equal groups of channels", "official code")
     strength: NonNegative = option(1.0, "weight of the distillation", "official code")
     temperature: Positive = option(2.0, "temperature of the distillation", "official code")
+
+    @property
+    def frozen_obstacle(self) -> str:
+        """Features have no channels of single layers."""
+        return "it rolls the channels of the backbone"
 
     def make_net(self) -> Network[LinearHead]:
         config = RESNETS.get(self.setting.backbone)
@@ -92,11 +99,12 @@ class ScrollNet(Method[LinearHead]):
         return losses
 
     def classification(self, scores: Tensor, labels: Tensor) -> Tensor:
-        """Compute cross-entropy over all classes with exemplars, and over the new ones without.
+        """Compute cross-entropy over all classes if there are images of old ones, and over the new ones otherwise.
 
         Args:
             scores: logits (B x C).
             labels: classes (B).
         """
-        num_old = self.task.num_old if not len(self.memory.samples) else 0
+        has_old = len(self.memory.samples) or len(self.task.extra)
+        num_old = 0 if has_old else self.task.num_old
         return F.cross_entropy(scores[:, num_old:], labels - num_old)

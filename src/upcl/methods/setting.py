@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from upcl.core.memory import Budget, Selection
+from upcl.core.budget import Budget
+from upcl.core.memory import Selection
 from upcl.core.recipes import Recipes
 from upcl.core.types import Samples
 from upcl.data import Transform

@@ -64,10 +64,7 @@ class UPCL(MarginMethod[PrototypeHead]):
     name = "upcl"
     title = "UPCL"
     paper = "Rethinking Class-Incremental Learning from a Dynamic Imbalanced Learning Perspective"
-    summary = (
-        "attracts features to fixed orthonormal prototypes, assigned to classes online, with a margin from the class "
-        "prior"
-    )
+    summary = "attracts features to fixed orthonormal prototypes, assigned online, with a margin from the class prior"
     deviations = (
         "follows the official code where it differs from the paper's text, without its defects: see docs/parity.md"
     )
@@ -121,6 +118,16 @@ class UPCL(MarginMethod[PrototypeHead]):
         """Whether the prototypes are fixed in advance."""
         return self.prototypes in FIXED
 
+    @property
+    def online_obstacle(self) -> str:
+        """L_proto would never start."""
+        return "L_proto starts after proto_warmup epochs; add --set proto_warmup=0" if self.proto_warmup else ""
+
+    @property
+    def frozen_obstacle(self) -> str:
+        """Prototypes are not trained."""
+        return "" if self.projector else "it trains only the backbone and a projector, which --set projector=256 adds"
+
     def make_net(self) -> Network[PrototypeHead]:
         backbone = make_backbone(self.setting.backbone, self.setting.channels, self.last_relu)
         projector = nn.Linear(backbone.dim, self.projector) if self.projector else None
@@ -143,9 +150,8 @@ class UPCL(MarginMethod[PrototypeHead]):
 
     def begin(self, task: Task) -> None:
         super().begin(task)
-        head = self.net.head
         if self.lose_task0_assignment and task.index == 1:
-            head.assignment = torch.arange(head.num_classes, device=head.assignment.device)
+            self.net.head.assignment = torch.arange(self.net.head.num_classes, device=self.setting.device)
 
     def losses(self, batch: Batch) -> Losses:
         old = self.teacher.embed(batch.inputs) if self.teacher else None  # first, so that its buffers are reused
@@ -177,10 +183,8 @@ class UPCL(MarginMethod[PrototypeHead]):
     @property
     def schedule(self) -> tuple[int, TermWeights]:
         """Epochs before L_proto starts, relative to this method's own recipe, and the weights of the terms."""
-        is_short = self.recipe.epochs < SHORT
-        warmup = 0 if is_short else OFFICIAL_WARMUP
-        weighting: TermWeights = "normalised" if is_short else "share"
-        return warmup if self.proto_warmup is None else self.proto_warmup, self.weighting or weighting
+        rule: tuple[int, TermWeights] = (0, "normalised") if self.recipe.epochs < SHORT else (OFFICIAL_WARMUP, "share")
+        return rule[0] if self.proto_warmup is None else self.proto_warmup, self.weighting or rule[1]
 
     def _assign(self, unit: Tensor, batch: Batch) -> None:
         self.net.head.update_centroids(unit, batch.labels, self.ema)

@@ -46,13 +46,13 @@ class UPCLPlus(UPCL):
     deviations = "not in any paper: see docs/upcl-plus.md"
     official_options: ClassVar = {}
 
-    prototypes: Prototypes = option("nonnegative", "the kind of prototypes, as in upcl", "here")
+    prototypes: Prototypes = option("nonnegative", "the kind of prototypes, as in upcl", "this package")
     prior_reach: NonNegative = option(
         0.2,
         "largest difference of cosines that the prior may ask for; 0: no bound",
         "validation (docs/upcl-plus.md)",
     )
-    coordinates: Natural = option(2, "feature dimensions that each prototype owns, if 'nonnegative'", "here")
+    coordinates: Natural = option(2, "feature dimensions that each prototype owns, if 'nonnegative'", "this package")
     weighting: TermWeights | None = option(
         "normalised",
         "weights of the terms, as in upcl, or 'missing': distillation is weighted by C_old n / N, where n is the mean "
@@ -64,8 +64,8 @@ class UPCLPlus(UPCL):
         "what is distilled: features (L_FKD), cosines to the old prototypes (KD_T), or both",
         "validation (docs/upcl-plus.md)",
     )
-    temperature: Positive = option(2.0, "temperature T of the distillation of cosines / tau", "here")
-    distil_weight: NonNegative = option(1.0, "factor on the distillation", "here")
+    temperature: Positive = option(2.0, "temperature T of the distillation of cosines / tau", "this package")
+    distil_weight: NonNegative = option(1.0, "factor on the distillation", "this package")
 
     def make_head(self, dim: int) -> PrototypeHead:
         if self.prototypes == "nonnegative":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import torch
 
 from upcl.core.options import option
 from upcl.core.recipes import Recipe, Recipes
-from upcl.core.types import Batch, Losses, Stage, Task
+from upcl.core.types import Stage, Task
 from upcl.nets import LinearHead, Network
 
 from .distillation import ShareWeightedMethod
@@ -50,25 +51,11 @@ class WA(ShareWeightedMethod[LinearHead]):
 
     def learn(self, task: Task) -> Iterator[Stage]:
         self.begin(task)
-        yield self.stage()
-        self.clip()
-        self.align()
+        yield dataclasses.replace(self.stage(), after_step=self.clip if self.clip_weights else None)
+        self.net.head.align(task.num_old)
         self.remember()
-
-    def losses(self, batch: Batch) -> Losses:
-        self.clip()
-        return super().losses(batch)
 
     @torch.no_grad()
     def clip(self) -> None:
-        """Clip the head's weights if `clip_weights`; called before each step, that is after the previous one."""
-        if self.clip_weights:
-            self.net.head.weight.clamp_(min=0)
-
-    @torch.no_grad()
-    def align(self) -> None:
-        """Multiply the new rows by (mean norm of old rows) / (mean norm of new rows)."""
-        if self.task.num_old:
-            norms = self.net.head.weight.norm(dim=1)
-            ratio = norms[: self.task.num_old].mean() / norms[self.task.num_old :].mean().clamp(min=1e-12)
-            self.net.head.weight[self.task.num_old :] *= ratio
+        """Clip the head's weights at zero from below."""
+        self.net.head.weight.clamp_(min=0)

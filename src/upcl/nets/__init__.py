@@ -1,6 +1,7 @@
 """Backbones, growing classifier heads, the network that combines them, and frozen copies as teachers."""
 
-from .backbones import Backbone, FeatureExtractor
+from .backbones import Backbone
+from .extractors import FeatureExtractor
 from .heads import CorrectedHead, CosineHead, Head, LinearHead, MeansHead
 from .network import Execution, Network, Precision, frozen_copy
 from .prototype_head import PrototypeHead

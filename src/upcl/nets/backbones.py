@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from .extractors import StagedExtractor
 
 Stem = Literal["3x3", "7x7"]
 Shortcut = Literal["conv", "pad"]
@@ -196,67 +198,7 @@ class BackboneConfig:
                 before = width * self.expansion
 
 
-class FeatureExtractor(nn.Module, ABC):
-    """Base class of backbones: images to pooled feature vectors.
-
-    Attributes:
-        dim: number of features.
-
-    Example:
-        >>> import torch
-        >>> class Pixels(FeatureExtractor):
-        ...     dim = 3 * 8 * 8
-        ...
-        ...     def forward(self, images: Tensor) -> Tensor:
-        ...         return images.flatten(1)
-        >>> Pixels()(torch.rand(2, 3, 8, 8)).shape
-        torch.Size([2, 192])
-    """
-
-    dim: int
-
-    @abstractmethod
-    def forward(self, images: Tensor) -> Tensor:
-        """Compute features.
-
-        Args:
-            images: normalised images (B x channels x H x W).
-
-        Returns:
-            Features (B x dim).
-        """
-
-
-class MapExtractor(FeatureExtractor):
-    """Base class of backbones whose features are the average over the places of a map.
-
-    Example:
-        >>> import torch
-        >>> class Colours(MapExtractor):
-        ...     dim = 3
-        ...
-        ...     def maps(self, images: Tensor) -> Tensor:
-        ...         return images
-        >>> Colours()(torch.ones(2, 3, 8, 8)).tolist()
-        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    """
-
-    @abstractmethod
-    def maps(self, images: Tensor) -> Tensor:
-        """Compute the features of each place.
-
-        Args:
-            images: normalised images (B x channels x H x W).
-
-        Returns:
-            Maps (B x dim x h x w).
-        """
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.maps(images).mean((2, 3))
-
-
-class Backbone(MapExtractor):
+class Backbone(StagedExtractor):
     """A residual network (He et al., Deep Residual Learning for Image Recognition, CVPR 2016) without a classifier.
 
     A stem, stages of residual blocks that halve the map and widen it, and a global average.
@@ -265,6 +207,9 @@ class Backbone(MapExtractor):
         config: the architecture.
         channels: channels of the images.
         last_relu: apply the last ReLU; without it, the features are signed.
+
+    Attributes:
+        num_early: number of blocks before the last stage.
 
     Example:
         >>> import torch
@@ -286,7 +231,14 @@ class Backbone(MapExtractor):
         relu = [True] * (len(plan) - 1) + [last_relu]
         block = Bottleneck if config.bottleneck else Block
         self.blocks = nn.Sequential(*(block(*step, config.shortcut, r) for step, r in zip(plan, relu, strict=True)))
+        self.ends = list(accumulate(config.blocks_per_stage()))
 
     def maps(self, images: Tensor) -> Tensor:
         maps: Tensor = self.blocks(self.stem(images))
         return maps
+
+    def layers_by_stage(self) -> list[nn.Sequential]:
+        blocks = list(self.blocks)
+        stages = [nn.Sequential(*blocks[start:end]) for start, end in pairwise([0, *self.ends])]
+        stages[0].insert(0, self.stem)
+        return stages

@@ -127,6 +127,34 @@ class LinearHead(Head):
         self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows]))
         self.bias = nn.Parameter(torch.cat([self.bias.detach(), self.bias.new_zeros(num_new)]))
 
+    def widen(self, num_features: int) -> None:
+        """Add dimensions to the embeddings; what the head knows of the present ones stays.
+
+        Args:
+            num_features: number of new dimensions.
+        """
+        rows = self.weight.new_empty(len(self.weight), self.dim + num_features)
+        nn.init.kaiming_uniform_(rows, nonlinearity="linear")  # as large as a new row's weights
+        self.weight = nn.Parameter(torch.cat([self.weight.detach(), rows[:, self.dim :]], 1))
+        self.dim += num_features
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Start from new random rows, in place."""
+        nn.init.kaiming_uniform_(self.weight, nonlinearity="linear")
+        self.bias.zero_()
+
+    @torch.no_grad()
+    def align(self, num_old: int) -> None:
+        """Multiply the rows of new classes by (mean norm of old rows) / (mean norm of new rows), as WA does.
+
+        Args:
+            num_old: number of old classes; without any, nothing changes.
+        """
+        if num_old:
+            norms = self.weight.norm(dim=1)
+            self.weight[num_old:] *= norms[:num_old].mean() / norms[num_old:].mean().clamp(min=1e-12)
+
     @property
     def vectors(self) -> Tensor:
         return self.weight

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .backbones import ConvNorm, MapExtractor
+from .backbones import ConvNorm
+from .extractors import StagedExtractor
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class InvertedResidual(nn.Module):
         return x + out if self.is_residual else out
 
 
-class MobileBackbone(MapExtractor):
+class MobileBackbone(StagedExtractor):
     """A network of inverted residuals without its classifier, made for pretrained weights.
 
     References:
@@ -159,11 +161,19 @@ class MobileBackbone(MapExtractor):
                 blocks.append(InvertedResidual(config, before, width, expansion, stride if i == 0 else 1, kernel))
                 before = width
         self.blocks = nn.Sequential(*blocks)
+        self.ends = list(accumulate(num_blocks for _, _, num_blocks, _, _ in config.stages))
         self.last = MobileLayer(config, before, config.dim, linear=not last_relu)
 
     def maps(self, images: Tensor) -> Tensor:
         maps: Tensor = self.last(self.blocks(self.stem(images)))
         return maps
+
+    def layers_by_stage(self) -> list[nn.Sequential]:
+        blocks = list(self.blocks)
+        stages = [nn.Sequential(*blocks[start:end]) for start, end in pairwise([0, *self.ends])]
+        stages[0].insert(0, self.stem)
+        stages[-1].append(self.last)
+        return stages
 
 
 _EFFICIENTNET_LAYERS = {

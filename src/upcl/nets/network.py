@@ -11,7 +11,8 @@ from typing import Generic, Literal, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from .backbones import ConvNorm, FeatureExtractor
+from .backbones import ConvNorm
+from .extractors import FeatureExtractor
 from .heads import Head
 
 HeadT = TypeVar("HeadT", bound=Head)
@@ -154,6 +155,11 @@ class Network(nn.Module, Generic[HeadT]):
         """
         self.head.grow(num_new)
         self.growth.append(num_new)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all parameters and buffers."""
+        return sum(value.numel() * value.element_size() for value in self.state_dict().values())
 
     def regrow(self, growth: Sequence[int]) -> None:
         """Bring a new network to the shape of one that learned several tasks, to load its weights.

@@ -9,7 +9,8 @@ from itertools import pairwise
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .backbones import ConvNorm, MapExtractor
+from .backbones import ConvNorm
+from .extractors import StagedExtractor
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Residual(nn.Module):
         return x + F.relu(self.second(F.relu(self.first(x), inplace=True)), inplace=True)
 
 
-class PooledBackbone(MapExtractor):
+class PooledBackbone(StagedExtractor):
     """Few, early pooled convolutions: the most accuracy per second of a CPU (docs/performance.md).
 
     The shape follows the ResNet-9 of D. Page (How to Train Your ResNet, 2018): narrower, with more features, and an
@@ -108,3 +109,12 @@ class PooledBackbone(MapExtractor):
     def maps(self, images: Tensor) -> Tensor:
         maps: Tensor = self.expand(self.stages(self.stem(images)))
         return F.relu(maps, inplace=True) if self.last_relu else maps
+
+    def layers_by_stage(self) -> list[nn.Sequential]:
+        stages: list[list[nn.Module]] = [[self.stem]]
+        for layer in self.stages:
+            if isinstance(layer, ConvPool):
+                stages.append([])
+            stages[-1].append(layer)
+        stages[-1] += [self.expand, nn.ReLU(inplace=True) if self.last_relu else nn.Identity()]
+        return [nn.Sequential(*layers) for layers in stages]

@@ -17,7 +17,7 @@ from upcl.core.errors import UserError
 from upcl.core.files import check_archive
 from upcl.core.pickles import check_nesting, check_torch_archive
 
-from .backbones import FeatureExtractor
+from .extractors import FeatureExtractor
 from .mobile import rename_efficientnet, rename_mobilenet
 from .registry import RESNETS, make_backbone
 from .timm_backbone import TimmBackbone

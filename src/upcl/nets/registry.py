@@ -6,7 +6,8 @@ import torch
 
 from upcl.core.errors import unknown_choice
 
-from .backbones import Backbone, BackboneConfig, FeatureExtractor
+from .backbones import Backbone, BackboneConfig
+from .extractors import FeatureExtractor
 from .mobile import MobileBackbone, MobileConfig
 from .pooled import PooledBackbone, PooledConfig
 from .timm_backbone import PREFIX as TIMM

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from upcl.core.errors import UserError
 
-from .backbones import BackboneConfig, FeatureExtractor
+from .backbones import BackboneConfig
+from .extractors import FeatureExtractor
 
 
 class Roll:

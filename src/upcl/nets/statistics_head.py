@@ -63,7 +63,7 @@ class StatisticsHead(Head):
             labels: their classes (N).
             gram: their Gram matrix, if it is known.
         """
-        return Statistics.of(F.normalize(embeddings), labels, self.num_classes, gram)
+        return Statistics.of(embeddings, labels, self.num_classes, gram, unit=True)
 
     @property
     def statistics(self) -> Statistics:

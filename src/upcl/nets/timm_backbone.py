@@ -8,7 +8,7 @@ from torch import Tensor
 
 from upcl.core.errors import UserError, unknown_choice
 
-from .backbones import FeatureExtractor
+from .extractors import FeatureExtractor
 
 PREFIX = "timm:"
 
