@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -109,6 +111,34 @@ def test_selector_restores_the_best_epoch() -> None:
     assert [e for e in range(10) if EpochSelector(score, 5, include_last=False).is_due(e, 10)] == [0, 5]
 
 
+def test_views_show_each_image_of_a_batch_again_with_another_augmentation() -> None:
+    class Shift:
+        def __call__(self, images: Tensor) -> Tensor:
+            return images + torch.rand(len(images), 1, 1, 1) / 2
+
+        def to_json(self) -> dict[str, object]:
+            return {"name": "shift"}
+
+    net, batches, ends = Line(), list[Batch](), list[EpochResult]()
+    images = torch.arange(11, dtype=torch.uint8).view(11, 1, 1, 1)
+    data = Samples(images, torch.arange(11))
+
+    def losses(batch: Batch) -> Losses:
+        batches.append(batch)
+        return {"fit": net.bias.sum() ** 2, "number": batch.labels.float().mean() + 0 * net.bias.sum()}
+
+    given = Stage("views", data, losses, [net.bias], Recipe(epochs=1, batch_size=4), views=2)
+    transform = Transform((0.0,), (1 / 255,), (Shift(),))
+    fit(net, given, transform=transform, device=CPU, seed_path=(0,), on_epoch=ends.append)
+    assert [len(batch.labels) for batch in batches] == [8, 8, 6] and batches[0].steps == 3
+    assert sorted(label for batch in batches for label in batch.labels.tolist()) == sorted([*range(11), *range(11)])
+    for batch in batches:
+        (first, second), (labels, same) = batch.inputs.flatten().chunk(2), batch.labels.chunk(2)
+        assert torch.equal(labels, same) and not torch.equal(first, second)
+        assert torch.allclose(first, second, atol=0.5 * 255 + 1)
+    assert ends[0].losses["number"] == pytest.approx(5.0), "the mean over all images"
+
+
 def test_single_remaining_image_joins_the_previous_batch() -> None:
     net, sizes = Line(), list[int]()
     given = stage(net, num=17, epochs=1)
@@ -132,3 +162,31 @@ def test_divergence_is_an_error_that_names_the_loss() -> None:
     net = Line()
     with pytest.raises(TrainingError, match=r"loss 'fit' became .* lower learning rate"):
         train(net, stage(net, lr=1e30))
+
+
+def test_after_step_sees_new_parameters_and_the_gradient_of_the_step() -> None:
+    net, plain, seen = Line(), Line(), list[tuple[Tensor, Tensor]]()
+
+    def after_step() -> None:
+        assert net.weight.grad is not None
+        seen.append((net.weight.detach().clone(), net.weight.grad.clone()))
+
+    recipe: dict[str, Any] = {"momentum": 0.0, "weight_decay": 0.0, "epochs": 2}
+    train(net, dataclasses.replace(stage(net, **recipe), after_step=after_step))
+    train(plain, stage(plain, **recipe))
+    assert torch.equal(net.weight, plain.weight) and len(seen) == 6, "three batches, twice"
+    before = Line().weight.detach()
+    for weight, gradient in seen:
+        assert torch.allclose(weight, before - 0.1 * gradient, atol=1e-7)
+        before = weight
+
+
+def test_what_after_step_changes_is_what_the_next_step_and_the_average_see() -> None:
+    net = Line()
+
+    def clip() -> None:
+        with torch.no_grad():
+            net.weight.clamp_(min=0.5)
+
+    train(net, dataclasses.replace(stage(net, ema=0.9), after_step=clip))
+    assert float(net.weight.detach().min()) >= 0.5

@@ -74,7 +74,9 @@ def test_balanced_norms_give_every_class_the_same_weight() -> None:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.norm = nn.BatchNorm2d(1)
+            self.norm = self.backbone = nn.BatchNorm2d(1)
+            self.beside = nn.BatchNorm2d(1)
+            self.beside.register_buffer("running_mean", torch.full((1,), 3.0))
 
         def features(self, images: torch.Tensor) -> torch.Tensor:
             out: torch.Tensor = self.norm(images)
@@ -91,6 +93,7 @@ def test_balanced_norms_give_every_class_the_same_weight() -> None:
     assert net.norm.running_mean is not None
     assert net.norm.running_mean.item() == pytest.approx(0.5, abs=0.03)
     assert net.norm.momentum == 0.1
+    assert net.beside.running_mean is not None and net.beside.running_mean.item() == 3, "no features pass through it"
     frozen = Net().eval()
     balance_norms(frozen, stage, data, transform, torch.device("cpu"))
     assert frozen.norm.running_mean is not None and frozen.norm.running_mean.item() == 0, "frozen norms stay"

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch.distributed as dist
 
-from upcl.methods import METHODS
 from upcl.research.config import Request
 from upcl.research.run import run
 
@@ -24,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 
 def request(method: str, data: str = STREAM, **changes: Any) -> Request:
     """Two tasks with odd batches: 18 images of 10 per batch, then 23, the last batch smaller than two per shard."""
-    values: dict[str, Any] = {"tasks": 2, "memory": "5", "epochs": 2, "backbone": "small", "shards": SHARDS}
+    values: dict[str, Any] = {"tasks": 2, "memory": "5", "epochs": 1, "backbone": "small", "shards": SHARDS}
     return Request(method=method, data=data, options={"recipe.batch_size": 10}, **{**values, **changes})
 
 
@@ -58,9 +57,9 @@ def start(
     ]
 
 
-def results(size: int, folder: Path, data: Sequence[str] = ()) -> dict[str, Any]:
-    """Reproducible parts of the records of all methods, and of runs on other data, from so many processes."""
-    processes = start(size, ["-m", "tests.training.worlds", str(folder), *data])
+def results(size: int, folder: Path, methods: Sequence[str], photos: str) -> dict[str, Any]:
+    """Reproducible parts of the records of methods, and of runs in other settings, from so many processes."""
+    processes = start(size, ["-m", "tests.training.worlds", str(folder), photos, *methods])
     outputs = [process.communicate(timeout=850)[0] for process in processes]
     assert all(process.returncode == 0 for process in processes), "\n".join(outputs)
     found = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(size)]
@@ -68,20 +67,20 @@ def results(size: int, folder: Path, data: Sequence[str] = ()) -> dict[str, Any]
     return dict(found[0])
 
 
-def all_requests(data: Sequence[str]) -> dict[str, Request]:
-    requests = {name: request(name) for name in METHODS}
-    requests["upcl, validation"] = request("upcl", select="validation", validation=0.2)
-    requests["icarl, bfloat16"] = request("icarl", precision="bfloat16")
-    photos = {"tasks": 2, "recipe": "quick", "memory": "4"}
-    return requests | {f"icarl, {name.partition(':')[0]}": request("icarl", name, **photos) for name in data}
+def requests(methods: Sequence[str], photos: str) -> dict[str, Request]:
+    return {name: request(name) for name in methods} | {
+        "upcl, validation": request("upcl", select="validation", validation=0.2),
+        "icarl, bfloat16": request("icarl", precision="bfloat16"),
+        "icarl, photos": request("icarl", photos, recipe="quick", memory="4"),
+    }
 
 
-def main(folder: Path, data: Sequence[str]) -> None:
+def main(folder: Path, photos: str, methods: Sequence[str]) -> None:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if size > 1:  # once for all runs
         dist.init_process_group("gloo", rank=rank, world_size=size)
     found = {}
-    for name, wanted in all_requests(data).items():
+    for name, wanted in requests(methods, photos).items():
         out = folder / f"runs-{size}" / name if rank == 0 else None
         found[name] = run(wanted, out=out, device="cpu").reproducible_part()
     (folder / f"{rank}.json").write_text(json.dumps(found))
@@ -90,4 +89,4 @@ def main(folder: Path, data: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

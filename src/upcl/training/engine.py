@@ -138,7 +138,8 @@ def fit(
     with _training_mode(net, stage):
         for epoch in range(first_epoch, recipe.epochs):
             seed_all(*seed_path, "epoch", epoch)
-            batches = _make_batches(torch.randperm(len(data)).to(device), recipe.batch_size_for(len(data)))
+            order = torch.randperm(len(data)).to(device)
+            batches = [b.repeat(stage.views) for b in _make_batches(order, recipe.batch_size_for(len(data)))]
             totals: dict[str, Tensor] = {}
             lr = recipe.lr
             prepared = transform.batches(data.inputs, batches, device, augment=stage.augment)
@@ -156,6 +157,8 @@ def fit(
                     if recipe.clip:
                         nn.utils.clip_grad_norm_(stage.params, recipe.clip)
                     optimizer.step()
+                    if stage.after_step:
+                        stage.after_step()
                     finish.after_step()
                 for name, value in losses.items():
                     totals[name] = totals.get(name, 0) + value.detach() * len(index)

@@ -191,6 +191,8 @@ def pull(module: nn.Module, before: dict[str, Tensor], share: float) -> None:
 def balance_norms(net: nn.Module, stage: Stage, data: Samples, transform: Transform, device: torch.device) -> None:
     """Re-estimate batch-norm statistics on class-balanced batches: old classes then count as much as new ones.
 
+    Norms outside of the backbone, which no features pass through, stay as they are.
+
     Args:
         net: the network in training mode; norms in evaluation mode stay as they are.
         stage: batch size and augmentation.
@@ -209,7 +211,8 @@ def balance_norms(net: nn.Module, stage: Stage, data: Samples, transform: Transf
         >>> bool((norm.running_mean != 0).any()), norm.momentum
         (True, 0.1)
     """
-    norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d) and module.training]
+    modules = net.get_submodule("backbone").modules()
+    norms = [module for module in modules if isinstance(module, nn.BatchNorm2d) and module.training]
     if not norms or data.inputs.is_floating_point():
         return
     momenta = [norm.momentum for norm in norms]

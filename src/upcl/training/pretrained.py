@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib.util
+import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from upcl.core.errors import UserError, unknown_choice
+from upcl.core.files import atomic_path
 from upcl.data.defaults import IMAGENET_MEAN, IMAGENET_STD
 from upcl.data.io.download import fetch_file, file_checksum
 from upcl.data.io.paths import cache_root
@@ -21,6 +25,8 @@ from upcl.nets.timm_backbone import import_timm
 
 from .hub import hub_preprocessing, hub_weights, is_downloaded
 from .precision import choose_precision
+
+MILLISECONDS = "milliseconds.json"  # in the cache: time per photo by backbone
 
 
 @dataclass(frozen=True)
@@ -257,3 +263,33 @@ def milliseconds_per_photo(backbone: PretrainedBackbone, num: int = 8) -> float:
         net.features(images)
         times.append(time.perf_counter() - start)
     return 1000 * min(times) / num
+
+
+def remember_milliseconds(measured: Mapping[str, float]) -> None:
+    """Write down how long backbones take per photo on this machine; a cache that cannot be written is not an error.
+
+    Args:
+        measured: milliseconds by name of the backbone.
+
+    Example:
+        >>> remember_milliseconds({"efficientnet-lite0": 30.0})  # doctest: +SKIP
+    """
+    with contextlib.suppress(OSError):
+        path = cache_root() / MILLISECONDS
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as partial:
+            partial.write_text(json.dumps({**remembered_milliseconds(), **measured}))
+
+
+def remembered_milliseconds() -> dict[str, float]:
+    """Milliseconds per photo by name of the backbone, as they were last measured on this machine.
+
+    Example:
+        >>> isinstance(remembered_milliseconds(), dict)
+        True
+    """
+    try:
+        found = json.loads((cache_root() / MILLISECONDS).read_text())
+        return {str(name): float(value) for name, value in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError):  # not measured yet, or damaged
+        return {}

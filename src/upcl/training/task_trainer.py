@@ -41,6 +41,36 @@ class Stopwatch:
         return self.earlier + time.monotonic() - self._start
 
 
+def freeze(stage: Stage, modules: Sequence[nn.Module], title: str) -> Stage:
+    """Exclude modules from what a stage trains.
+
+    Args:
+        stage: what the method yielded.
+        modules: modules whose parameters and statistics must stay as they are.
+        title: title of the method, for messages.
+
+    Raises:
+        UserError: if nothing would be left to train.
+
+    Example:
+        >>> from upcl.checks import MethodHarness, few_digits
+        >>> from upcl.methods import METHODS
+        >>> method = (harness := MethodHarness(METHODS["icarl"], few_digits(2))).method
+        >>> stage = freeze(next(method.learn(harness.tasks[0])), [method.net.backbone], method.title)
+        >>> [list(value.shape) for value in stage.params]
+        [[2, 128], [2]]
+    """
+    if not modules:
+        return stage
+    fixed = {id(parameter) for module in modules for parameter in module.parameters()}
+    params = [parameter for parameter in stage.params if id(parameter) not in fixed]
+    if not params:
+        raise UserError(
+            f"{title} has no parameters to train when the backbone is frozen: choose another method, such as icarl"
+        )
+    return dataclasses.replace(stage, params=params, frozen=(*stage.frozen, *modules))
+
+
 @dataclass(eq=False)
 class TaskTrainer:
     """Trains a method on one task after the other and keeps the state of the open task in a folder.
@@ -81,6 +111,10 @@ class TaskTrainer:
     on_step: Callable[[], None] | None = None
     notes: list[str] = field(default_factory=list)
     frozen: Sequence[nn.Module] = ()
+
+    def __post_init__(self) -> None:
+        for module in self.frozen:
+            module.requires_grad_(False)
 
     def learn(self, task: Task, selector: EpochSelector | None = None) -> float:
         """Train every stage of a task. Finished stages of a resumed task are replayed without training.
@@ -131,7 +165,7 @@ class TaskTrainer:
         selector: EpochSelector | None,
     ) -> None:
         """Train one stage, from its beginning or from a saved epoch, and save its end."""
-        stage = self._freeze(stage)
+        stage = freeze(stage, self.frozen, self.method.title)
         self.folder.truncate_events((task.index, index, start["epoch"] + 1 if start else 0))
         setting = self.method.setting
         fit(
@@ -146,19 +180,6 @@ class TaskTrainer:
             selector=selector,
         )
         self._save(task, index, {"net": self.method.net.state_dict()}, stopwatch, finished=True)
-
-    def _freeze(self, stage: Stage) -> Stage:
-        """The stage without the parameters of frozen modules."""
-        if not self.frozen:
-            return stage
-        frozen = {id(parameter) for module in self.frozen for parameter in module.parameters()}
-        params = [parameter for parameter in stage.params if id(parameter) not in frozen]
-        if not params:
-            raise UserError(
-                f"{self.method.title} has no parameters to train when the backbone is frozen: add --set projector=256, "
-                "or choose another method, such as icarl"
-            )
-        return dataclasses.replace(stage, params=params, frozen=(*stage.frozen, *self.frozen))
 
     def _after_epoch(self, task: Task, stage: int, name: str, stopwatch: Stopwatch, result: EpochResult) -> None:
         position = {"task": task.index, "stage": stage, "epoch": result.epoch}
