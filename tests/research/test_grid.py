@@ -48,6 +48,11 @@ def test_options_are_merged_and_name_the_run() -> None:
         ({"same": {1: 2}}, "'same' must hold keys and values"),
         ({"vary": {1: [2]}}, "'vary' must hold keys and values"),
         ({"vary": {"seed": list(range(200)), "order_seed": list(range(200))}}, "more than 10,000 runs"),
+        ({"more": {"seed": [1]}}, "'more' must be a list"),
+        ({"more": [3]}, "'more' must hold keys and values"),
+        ({"more": [{"seed": 1}]}, "'seed' under 'more' must be a list"),
+        ({"more": [{"sed": [1]}]}, "did you mean seed"),
+        ({"vary": {"seed": [0]}, "more": [{"seed": [0]}]}, "two runs are identical"),
         ({"same": {"data": ["digits"]}}, "data must be a name"),
         ({"same": {"method": date(2001, 1, 1)}}, "method must be a name"),
     ],
@@ -55,6 +60,15 @@ def test_options_are_merged_and_name_the_run() -> None:
 def test_wrong_files_are_refused_with_the_reason(content: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_grid(content, "x.yaml")
+
+
+def test_more_replaces_lists_and_adds_runs() -> None:
+    vary = {"seed": [0], "order_seed": [1993], "method": ["upcl", "icarl"]}
+    grid = make_grid(
+        {"same": TINY, "vary": vary, "more": [{"seed": [1, 2], "order_seed": [1], "method": ["upcl"]}]}, "x"
+    )
+    chosen = [(job.request.seed, job.request.order_seed, job.request.method_name) for job in grid.jobs]
+    assert chosen == [(0, 1993, "upcl"), (0, 1993, "icarl"), (1, 1, "upcl"), (2, 1, "upcl")]
 
 
 def test_folders_are_named_after_the_config(tmp_path: Path) -> None:

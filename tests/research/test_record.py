@@ -11,7 +11,7 @@ import torch
 from tests.runs import quick_run
 from upcl.core.errors import UserError
 from upcl.core.identity import json_sha256
-from upcl.research.record import Record, finished_record, json_schema, write_json_schema
+from upcl.research.record import COSTS, Record, finished_record
 from upcl.training.evaluate import READINGS
 
 ROOT = Path(__file__).parents[2]
@@ -65,12 +65,6 @@ def test_every_field_is_documented(content: dict[str, Any]) -> None:
     assert [key for key in content if f"`{key}`" not in documented] == []
 
 
-def test_shipped_schema_is_that_of_the_code(tmp_path: Path, content: dict[str, Any]) -> None:
-    write_json_schema(tmp_path / "schema.json")
-    assert json.loads((tmp_path / "schema.json").read_text()) == json_schema()
-    assert set(json_schema()["properties"]) == set(content)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -91,6 +85,8 @@ def test_shipped_schema_is_that_of_the_code(tmp_path: Path, content: dict[str, A
         ({"confusion": {"head": [[10**400] * 6] * 6, "nme": None}}, "'confusion'"),
         ({"top1_matrix": {"head": [[1.0], [1.0], [1.0]], "nme": None}}, "'top1_matrix'"),
         ({"top1_by_class": {"head": [], "nme": None}}, "'top1_by_class'"),
+        ({"parameters": [1]}, "'parameters'"),
+        ({"total_bytes": [1, 2, 3]}, "'total_bytes'"),
     ],
 )
 def test_invalid_records_are_refused(content: dict[str, Any], change: dict[str, Any], message: str) -> None:
@@ -134,3 +130,26 @@ def test_config_with_a_new_digest_is_still_checked(content: dict[str, Any], name
     config = {**content["config"], name: wrong}
     with pytest.raises(UserError, match="contradicts the other fields"):
         Record.from_json({**content, "config": config, name: wrong, "config_digest": json_sha256(config)})
+
+
+def test_records_without_costs_can_still_be_read(content: dict[str, Any]) -> None:
+    old = {key: value for key, value in content.items() if key not in COSTS}
+    record = Record.from_json(old)
+    assert all(getattr(record, name) is None for name in COSTS)
+    assert record.to_json() == {**content, **dict.fromkeys(COSTS)}
+
+
+@pytest.mark.parametrize(
+    "stored", sorted((ROOT / "results" / "runs").glob("*/record.json")), ids=lambda p: p.parent.name
+)
+def test_records_of_the_repository_can_be_read(stored: Path) -> None:
+    assert Record.read(stored.parent).finished
+
+
+def test_costs_add_up(folder: Path) -> None:
+    record = Record.read(folder)
+    assert record.network_bytes and record.exemplar_bytes and record.total_bytes and record.parameters
+    assert record.exemplar_bytes == [12 * 3 * 8 * 8] * 3
+    assert record.total_bytes == [sum(pair) for pair in zip(record.network_bytes, record.exemplar_bytes, strict=True)]
+    assert record.parameters == sorted(set(record.parameters)), "the head grows with every task"
+    assert all(4 * numbers <= size for numbers, size in zip(record.parameters, record.network_bytes, strict=True))

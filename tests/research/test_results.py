@@ -12,6 +12,7 @@ from upcl.research.record import Record, SparseCounts
 from upcl.research.report import panels
 from upcl.research.report.load import StoredRun
 from upcl.research.results import ReadingFigures, TaskResult, make_record
+from upcl.training.accounting import Cost
 from upcl.training.evaluate import Reading
 
 CONFUSION = torch.tensor([[8, 1, 1], [0, 5, 5], [2, 2, 6]])
@@ -37,6 +38,10 @@ def test_figures_by_hand() -> None:
 def test_task_result_survives_a_checkpoint() -> None:
     result = TaskResult({"head": figures([1, 2]), "nme": None}, 2.0, 0.1, 12, 3.5, 100.0)
     assert TaskResult.from_json(json.loads(json.dumps(result.to_json()))) == result
+    costly = dataclasses.replace(result, cost=Cost(1, 4, 2, 3))
+    assert TaskResult.from_json(json.loads(json.dumps(costly.to_json()))) == costly
+    earlier = {key: value for key, value in result.to_json().items() if key != "cost"}
+    assert TaskResult.from_json(earlier) == result, "a checkpoint of version 0.1"
     shortened = result.without_confusion().readings["head"]
     assert shortened and shortened.confusion is None and shortened.top1 == figures([1, 2]).top1
 
@@ -61,6 +66,7 @@ def test_record_is_finished_after_the_last_task_only() -> None:
         )
         assert record.finished == (num == 2)
         assert len(record.seconds) == len(record.top1.head) == num
+    assert record.parameters is None, "no costs were measured"
     assert record.a_avg.head == pytest.approx((100 + 100 * 19 / 30) / 2)
     assert record.forgetting.head == 20
     assert record.backward_transfer.head == -20

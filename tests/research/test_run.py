@@ -66,6 +66,18 @@ def test_budgets_of_all_units_are_used_exactly(memory: str, exemplars: list[int]
     assert quick_run("icarl", epochs=1, memory=memory).exemplars == exemplars
 
 
+def test_total_memory_counts_the_network() -> None:
+    limit = 2_477_000  # two backbones of DER and 16 images of 192 bytes
+    record = quick_run("der", memory=f"{limit}B-total", epochs=1)
+    assert record.total_bytes and record.network_bytes
+    assert record.exemplars[0] == 20, "all images"
+    assert record.exemplars[1] == (limit - record.network_bytes[1]) // 192
+    assert record.exemplars[2] == 0 and record.total_bytes[2] > limit
+    assert record.notes == [f"the network alone takes more than the memory of {limit}B-total"]
+    plain = quick_run("icarl", memory=f"{limit}B-total", epochs=1)
+    assert plain.total_bytes and max(plain.total_bytes) <= limit and plain.notes == []
+
+
 def test_exemplar_selections_differ() -> None:
     weights = {selection: quick_run("icarl", exemplars=selection) for selection in ("herding", "random", "closest")}
     assert all(record.exemplars == [12, 12, 12] for record in weights.values())

@@ -13,21 +13,24 @@ from typing import Annotated, Any, Literal
 import torch
 from annotated_types import Ge, Lt
 
+from upcl.core.budget import Budget, Sharing
 from upcl.core.errors import UserError, unknown_choice
 from upcl.core.identity import json_sha256
-from upcl.core.memory import Budget, Selection, Sharing
+from upcl.core.memory import Selection
 from upcl.core.options import Count, Fraction, Natural, check_values, option
 from upcl.core.recipes import FAST_RECIPES, RECIPES, Recipes, override_recipes, split_recipe_options
 from upcl.data import Dataset, load_dataset
-from upcl.methods.registry import MethodClass, find_method, method_options
+from upcl.methods import Method, MethodClass, find_method, method_options
 from upcl.nets import BACKBONES, Precision
 from upcl.training.environment import select_device
 from upcl.training.precision import choose_precision
 from upcl.training.pretrained import default_pretrained, find_pretrained, is_pretrained
 
-from .protocol import PROTOCOLS, LongTail, Select, parse_order, split_classes
+from .protocol import PROTOCOLS, LongTail, Select, parse_order
+from .scenarios import Scenario
 
 FROZEN = "frozen:"  # before the name of a backbone
+ADDED = {"shards": 1, "scenario": None}  # fields that the identity lacks at these values: earlier runs had none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,7 @@ class Request:
         method: name of a method, `FILE.py:Class`, or a method class.
         data: name of a data set with options after a colon, or a `Dataset`.
         tasks: number of tasks, or the number of classes of each.
-        memory: exemplar budget: "2000" images in total, "20/class" or "50MB".
+        memory: exemplar budget: "2000" images in total, "20/class", "50MB", or "50MB-total" with the network.
         exemplars: exemplar selection: herding, random or closest.
         seed: seed of initialisation and sampling.
         order_seed: seed of the class order.
@@ -53,6 +56,7 @@ class Request:
         precision: what the backbone computes in: float32, bfloat16 or auto (the faster one on this machine); by default
             auto for the recipes in `FAST_RECIPES`, else float32.
         longtail: long-tailed stream, such as "exp:0.01" or "step:0.1:ordered".
+        scenario: how classes and images arrive, such as "half", "blurry:10", "repeat:50" or "blurry:10+online".
         shards: parts of every batch that pass through the backbone by themselves; as many processes may share them.
         options: fields of the method, and `recipe.X`, `first.X`, `later.X` for fields of the recipes.
 
@@ -70,7 +74,7 @@ class Request:
     method: str | MethodClass = option("upcl", "a method's name, or FILE.py:Class for one outside of the package")
     data: str | Dataset = option("digits", "a data set's name, with options after a colon")
     tasks: int | tuple[int, ...] | None = option(None, "number of tasks, or the number of classes of each")
-    memory: str | None = option(None, "exemplars: 2000, 20/class or 50MB")
+    memory: str | None = option(None, "exemplars: 2000, 20/class, 50MB, or 50MB-total with the network")
     exemplars: Selection = option("herding", "exemplar selection: herding, random or closest")
     seed: Count = option(0, "seed of initialisation and sampling")
     order_seed: Annotated[int, Ge(0), Lt(2**32)] = option(1993, "seed of the class order")
@@ -86,6 +90,7 @@ class Request:
         None, "what the backbone computes in: float32, bfloat16, or auto for the faster of them on this machine"
     )
     longtail: str | None = option(None, "long-tailed stream: exp:0.01, step:0.1, exp:0.01:ordered")
+    scenario: str | None = option(None, "how classes and images arrive: half, blurry:10, repeat:50, online")
     shards: Natural = option(1, "parts of every batch, a power of two; as many processes may share them")
     options: dict[str, Any] = field(
         default_factory=dict, metadata={"meaning": "fields of the method, and recipe.X, first.X, later.X", "source": ""}
@@ -160,6 +165,7 @@ class RunConfig:
         precision: what the backbone computes in.
         longtail: long-tailed stream; None for a balanced one.
         shards: parts of every batch that pass through the backbone by themselves.
+        scenario: how images arrive; None if all images of a class arrive in its own task.
 
     Example:
         >>> request = Request(method="upcl", data="digits")
@@ -188,13 +194,12 @@ class RunConfig:
     precision: Precision
     longtail: str | None
     shards: int = 1
+    scenario: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON value that `config.json` holds; a single shard is left out, as it was before there were several."""
+        """The JSON value that `config.json` holds, without the fields of `ADDED` that have their default."""
         value: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
-        if self.shards == 1:
-            del value["shards"]
-        return value
+        return {name: each for name, each in value.items() if name not in ADDED or each != ADDED[name]}
 
     def digest(self) -> str:
         """SHA-256 of the JSON value."""
@@ -236,22 +241,28 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass, device: tor
     if request.protocol not in PROTOCOLS:
         raise unknown_choice("protocol", request.protocol, PROTOCOLS)
     choices = PROTOCOLS[request.protocol]
-    backbone = _backbone(request, dataset)
     if request.shards.bit_count() != 1:
         raise UserError(f"--shards must be a power of two (1, 2, 4, ...), not {request.shards}")
     select = request.select or choices.select
     memory = dataset.memory if request.memory is None else request.memory
     tasks = dataset.tasks if request.tasks is None else request.tasks
     options = split_recipe_options(request.options)
+    scenario = Scenario.parse(request.scenario or "disjoint")
+    sizes = scenario.split(len(dataset.classes), tasks)
+    epochs = 1 if scenario.online and request.epochs is None else request.epochs
+    recipes = override_recipes(_recipes(request, dataset, method), epochs, options)
+    fields = method_options(request.method_name, method, options["method"], official=choices.official)
+    scenario.check(method(**fields), recipes, sizes)
+    backbone = _backbone(request, dataset, method(**fields))
     slots = Budget.parse(memory).capacity(len(dataset.classes), math.prod(dataset.image_shape))
     if method.needs_exemplars and slots == 0:
         raise UserError(f"{method.title} needs exemplars: give it a memory, such as --memory 20/class")
     return RunConfig(
         method=request.method_name,
-        options=method_options(request.method_name, method, options["method"], official=choices.official),
+        options=fields,
         data=dataset.name,
         data_sha256=dataset.fingerprint(),
-        task_sizes=tuple(split_classes(len(dataset.classes), tasks)),
+        task_sizes=tuple(sizes),
         order_seed=request.order_seed,
         order=tuple(parse_order(request.order, dataset.classes)) if request.order else None,
         seed=request.seed,
@@ -259,7 +270,7 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass, device: tor
         sharing=choices.sharing,
         exemplars=request.exemplars,
         backbone=backbone,
-        recipes=override_recipes(_recipes(request, dataset, method), request.epochs, options),
+        recipes=recipes,
         protocol=request.protocol,
         select=select,
         validation=_validation(request.validation, select),
@@ -267,11 +278,13 @@ def resolve(request: Request, dataset: Dataset, method: MethodClass, device: tor
         precision=_precision(request, dataset, device),
         longtail=request.longtail,
         shards=request.shards,
+        scenario=scenario.name,
     )
 
 
-def _backbone(request: Request, dataset: Dataset) -> str:
+def _backbone(request: Request, dataset: Dataset, method: Method[Any]) -> str:
     """The name in the config; that of a frozen backbone has a prefix."""
+    method.check_frozen(request.frozen)
     if request.frozen:
         name = request.backbone or default_pretrained()
         if name is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from upcl.core.memory import Budget
+from upcl.core.budget import Budget
 from upcl.core.seeding import preserve_rng_state
 from upcl.data import Dataset
 from upcl.methods.registry import MethodClass, build_method
@@ -86,13 +86,14 @@ class _Probe:
 def _estimate(config: RunConfig, dataset: Dataset, method: MethodClass, probe: _Probe) -> CostEstimate:
     protocol = make_protocol(config, dataset)
     image_bytes = torch.Size(dataset.image_shape).numel()
-    counts, kept, seconds = list[int](), 0, 0.0
+    counts, kept, seconds = torch.zeros(len(dataset.classes), dtype=torch.int64), 0, 0.0
     for index in range(len(protocol)):
         task = protocol.task(index)
         factor = TEACHER if index and method.uses_teacher else 1.0
-        seconds += (len(task.train) + kept) * config.recipes.of(task).epochs * probe.pace * factor
-        counts += task.train.counts(task.num_seen)[task.num_old :].tolist()
-        kept = sum(probe.budget.quotas(counts, image_bytes))
+        images = task.train + task.extra
+        seconds += (len(images) + kept) * config.recipes.of(task).epochs * probe.pace * factor
+        counts += images.counts(len(counts))
+        kept = sum(probe.budget.quotas(counts[: task.num_seen].tolist(), image_bytes, probe.num_bytes))
     return CostEstimate(seconds, 2 * probe.num_bytes + kept * image_bytes)
 
 
@@ -108,5 +109,5 @@ def _probe(config: RunConfig, dataset: Dataset, method_class: MethodClass, devic
             start = time.perf_counter()
             fit(method.net, short, transform=dataset.transform, device=device, seed_path=(0,))
             timings.append(time.perf_counter() - start)
-        num_bytes = sum(value.numel() * value.element_size() for value in method.net.state_dict().values())
+        num_bytes = method.net.num_bytes
     return _Probe(min(timings) / len(short.data), num_bytes, method.memory.budget)

@@ -24,7 +24,7 @@ from .record import Record, finished_record
 if TYPE_CHECKING:
     from .backends import RunHandle
 
-KEYS = ("title", "about", "same", "vary", "slurm")
+KEYS = ("title", "about", "same", "vary", "more", "slurm")
 MAX_RUNS = 10_000
 Status = Literal["waiting", "queued", "running", "done", "done before", "failed", "stopped"]
 
@@ -69,7 +69,7 @@ class Grid:
 
 
 def read_grid(path: Path) -> Grid:
-    """Read a grid from a YAML file with `title`, `about`, `same` and `vary`; see `make_grid`.
+    """Read a grid from a YAML file with `title`, `about`, `same`, `vary` and `more`; see `make_grid`.
 
     Args:
         path: the YAML file.
@@ -88,8 +88,9 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
     """Make a grid of every combination of values.
 
     Args:
-        content: `same` holds the fields of a request that all runs share, `vary` a list of values for each other field;
-            `title` and `about` describe the grid, and `slurm` holds options for `--on slurm`.
+        content: `same` holds the fields of a request that all runs share, `vary` a list of values for each other field.
+            Each item of `more` replaces some of these lists and adds the combinations that result. `title` and `about`
+            describe the grid, and `slurm` holds options for `--on slurm`.
         where: what to call it in error messages.
 
     Raises:
@@ -102,17 +103,23 @@ def make_grid(content: Mapping[str, Any], where: str) -> Grid:
         ['icarl-seed0', 'icarl-seed1', 'upcl-seed0', 'upcl-seed1']
     """
     _check_grid(content, where)
-    same, vary = content.get("same") or {}, content.get("vary") or {}
-    jobs = []
-    for values in itertools.product(*vary.values()):
-        chosen = dict(zip(vary, values, strict=True))
-        options = {**(same.get("options") or {}), **(chosen.get("options") or {})}
-        name = "-".join(_slug(key, value) for key, value in chosen.items()) or "run"
-        jobs.append(Job(name, Request.from_mapping({**same, **chosen, "options": options})))
+    same, jobs = content.get("same") or {}, []
+    for vary in _varied(content):
+        for values in itertools.product(*vary.values()):
+            chosen = dict(zip(vary, values, strict=True))
+            options = {**(same.get("options") or {}), **(chosen.get("options") or {})}
+            name = "-".join(_slug(key, value) for key, value in chosen.items()) or "run"
+            jobs.append(Job(name, Request.from_mapping({**same, **chosen, "options": options})))
     if len({job.name for job in jobs}) < len(jobs):
         raise UserError(f"{where}: two runs are identical; look for a repeated value in a list")
     title, about = str(content.get("title") or Path(where).stem), str(content.get("about") or "")
     return Grid(title, about, tuple(jobs), content.get("slurm") or {})
+
+
+def _varied(content: Mapping[str, Any]) -> list[dict[str, list[Any]]]:
+    """The lists to combine: `vary`, and `vary` with each item of `more` in place of some of its lists."""
+    vary = content.get("vary") or {}
+    return [vary, *({**vary, **more} for more in content.get("more") or ())]
 
 
 def _check_grid(content: Mapping[str, Any], where: str) -> None:
@@ -121,18 +128,34 @@ def _check_grid(content: Mapping[str, Any], where: str) -> None:
         if key not in KEYS:
             raise unknown_choice(f"key of {where}", key, KEYS)
     same, vary, slurm = (content.get(key) or {} for key in ("same", "vary", "slurm"))
-    for part, name in ((same, "same"), (vary, "vary"), (slurm, "slurm")):
+    more = content.get("more") or []
+    if not isinstance(more, list):
+        raise UserError(f"{where}: 'more' must be a list of what replaces parts of 'vary', such as [{{seed: [1]}}]")
+    _check_keys({"same": same, "slurm": slurm}, where)
+    for part in ({"vary": vary}, *({"more": each} for each in more)):
+        _check_keys(part, where)
+        _check_lists(part, where)
+    varied = _varied(content)
+    if sum(math.prod(len(values) for values in lists.values()) for lists in varied) > MAX_RUNS:
+        raise UserError(f"{where}: the lists under 'vary' make more than {MAX_RUNS:,} runs: split the grid")
+    options = (same.get("options"), *(each for lists in varied for each in lists.get("options", ())))
+    if not all(isinstance(each or {}, Mapping) for each in options):
+        raise UserError(f"{where}: 'options' must hold keys and values, such as {{tau: 0.1}}")
+
+
+def _check_keys(parts: Mapping[str, Any], where: str) -> None:
+    for name, part in parts.items():
         if not isinstance(part, Mapping) or not all(isinstance(key, str) for key in part):
             raise UserError(f"{where}: '{name}' must hold keys and values")
         for key in part if name != "slurm" else ():
             if key not in fields_of(Request):
                 raise unknown_choice(f"key of '{name}' in {where}", key, fields_of(Request))
-    if wrong := [key for key, values in vary.items() if not isinstance(values, list) or not values]:
-        raise UserError(f"{where}: '{wrong[0]}' under 'vary' must be a list, such as [0, 1, 2]")
-    if math.prod(len(values) for values in vary.values()) > MAX_RUNS:
-        raise UserError(f"{where}: the lists under 'vary' make more than {MAX_RUNS:,} runs: split the grid")
-    if not all(isinstance(each or {}, Mapping) for each in (same.get("options"), *vary.get("options", ()))):
-        raise UserError(f"{where}: 'options' must hold keys and values, such as {{tau: 0.1}}")
+
+
+def _check_lists(parts: Mapping[str, Any], where: str) -> None:
+    for name, part in parts.items():
+        if wrong := [key for key, values in part.items() if not isinstance(values, list) or not values]:
+            raise UserError(f"{where}: '{wrong[0]}' under '{name}' must be a list, such as [0, 1, 2]")
 
 
 def _slug(key: str, value: Any) -> str:

@@ -25,6 +25,7 @@ CONDITIONS = (  # fields of a config that must agree before two runs are compare
     "transform",
     "precision",
     "longtail",
+    "scenario",
     "shards",
 )
 
@@ -49,13 +50,13 @@ def method_title(record: Record) -> str:
 
 
 def group_by_setting(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Group runs on the same data set with the same split into tasks.
+    """Group runs on the same data set with the same split into tasks, in the same scenario.
 
     Args:
         records: the runs.
 
     Returns:
-        The groups by a title such as "digits, 5 tasks".
+        The groups by a title such as "digits, 5 tasks" or "digits, 5 tasks, blurry:10".
 
     Example:
         >>> from upcl import Request, run
@@ -66,7 +67,8 @@ def group_by_setting(records: Sequence[Record]) -> dict[str, list[Record]]:
     """
     settings: dict[str, list[Record]] = defaultdict(list)
     for record in records:
-        settings[f"{record.data}, {describe_tasks(record.task_sizes)}"].append(record)
+        parts = [record.data, describe_tasks(record.task_sizes), record.config.scenario]
+        settings[", ".join(part for part in parts if part)].append(record)
     return dict(settings)
 
 
@@ -108,7 +110,7 @@ def group_runs(records: Sequence[Record]) -> dict[str, list[Record]]:
     known = [*METHODS, *VARIANTS]
     groups: dict[str, list[Record]] = {}
     for _, runs in sorted(methods.items(), key=lambda item: known.index(item[0]) if item[0] in known else len(known)):
-        fields = [{**_options(run), **comparison_fields(run)} for run in runs]
+        fields = [{**option_fields(run), **comparison_fields(run)} for run in runs]
         differing = _differing_keys(fields)
         for run, values in zip(runs, fields, strict=True):
             suffix = ", ".join(f"{key}={values.get(key, '-')}" for key in differing)
@@ -116,7 +118,18 @@ def group_runs(records: Sequence[Record]) -> dict[str, list[Record]]:
     return groups
 
 
-def _options(record: Record) -> dict[str, str]:
+def option_fields(record: Record) -> dict[str, str]:
+    """The options of a run's method, by name.
+
+    Args:
+        record: the run.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> option_fields(run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4")))["temperature"]
+        '2.0'
+    """
     return {key: str(value) for key, value in record.config.options.items()}
 
 
@@ -153,6 +166,7 @@ def condition_fields(record: Record) -> dict[str, str]:
     config = record.config
     fields = {key: _text(getattr(config, key)) for key in CONDITIONS}
     fields["memory"] = config.memory if "/" in config.memory else f"{config.memory} in total"
+    fields["scenario"] = config.scenario or "disjoint"
     return fields
 
 

@@ -6,16 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
 
+from upcl.core.budget import Sharing
 from upcl.core.errors import UserError, unknown_choice
-from upcl.core.memory import Sharing
 from upcl.core.splits import hold_out
 from upcl.core.types import Samples, Task
 from upcl.data import Dataset
+
+if TYPE_CHECKING:
+    from .scenarios import Scenario
 
 Select = Literal["last", "validation", "test"]
 
@@ -203,9 +206,11 @@ class Protocol:
         validation: share of each class's training images to hold out.
         tail: makes the stream long-tailed.
         order: custom class order.
+        scenario: when images arrive; by default, all images of a class in its own task.
 
     Raises:
-        UserError: if a class is too small to hold out the validation share.
+        UserError: if a class is too small to hold out the validation share, or no class comes back although the
+            scenario says so.
 
     Example:
         >>> from upcl.data import load_dataset
@@ -222,6 +227,7 @@ class Protocol:
         validation: float = 0.0,
         tail: LongTail | None = None,
         order: Sequence[int] | None = None,
+        scenario: Scenario | None = None,
     ) -> None:
         self.order = list(order) if order else class_order(len(dataset.classes), order_seed)
         self.classes = [dataset.classes[c] for c in self.order]
@@ -239,20 +245,22 @@ class Protocol:
                 f"validation {validation} holds out no image of a class with {smallest} images: raise the share"
             )
         self._train = train[~held_out]
+        own = torch.arange(len(task_sizes)).repeat_interleave(torch.tensor(self.task_sizes))[self._train.labels]
+        self._arrivals = scenario.arrivals(self._train.labels, self.task_sizes, order_seed) if scenario else own
 
     def __len__(self) -> int:
         return len(self.task_sizes)
 
     def task(self, index: int) -> Task:
-        """A task with its own training images only.
+        """A task with its own training images only: those of new classes, and of known ones that arrive now.
 
         Args:
             index: index of the task.
         """
         old = sum(self.task_sizes[:index])
         new = self.task_sizes[index]
-        inside = (self._train.labels >= old) & (self._train.labels < old + new)
-        return Task(index, old, new, self._train[inside])
+        arrives, is_new = self._arrivals == index, self._train.labels >= old
+        return Task(index, old, new, self._train[arrives & is_new], self._train[arrives & ~is_new])
 
     def test(self, num_seen: int) -> Samples:
         """Test images of the classes seen so far. For `evaluate` only.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pydantic
+from annotated_types import Ge, Lt
 from pydantic import BaseModel, ConfigDict
 
 from upcl.core.errors import UserError
@@ -28,7 +27,10 @@ REPEATED = ("method", "data", "seed", "order_seed", "protocol", "select")
 """Fields that repeat those of the config."""
 BY_TASK = ("imbalance_ratio", "coherence", "exemplars", "peak_memory_mb")
 """Fields with one value per finished task, next to those by reading."""
+COSTS = ("parameters", "network_bytes", "exemplar_bytes", "total_bytes", "multiply_adds")
+"""Fields with one value per finished task that records of version 0.1 do not have."""
 
+Size = Annotated[int, Ge(0), Lt(2**63)]
 T = TypeVar("T")
 
 
@@ -111,6 +113,12 @@ class Record(BaseModel):
         imbalance_ratio: images of the largest class over those of the smallest in training.
         coherence: largest cosine between two class vectors of the head.
         exemplars: number of exemplars kept.
+        parameters: numbers of the network that must be kept; like the four fields below, None in records of version
+            0.1.
+        network_bytes: their bytes.
+        exemplar_bytes: bytes of the exemplars.
+        total_bytes: bytes of network and exemplars together.
+        multiply_adds: multiply-adds of a prediction for one image.
         seconds: training time.
         peak_memory_mb: peak memory in MiB.
         weights_sha256: SHA-256 of all weights.
@@ -155,7 +163,12 @@ class Record(BaseModel):
     confusion: ByReading[list[list[int]] | SparseCounts]
     imbalance_ratio: list[float | None]
     coherence: list[float | None]
-    exemplars: list[int]
+    exemplars: list[Size]
+    parameters: list[Size] | None = None
+    network_bytes: list[Size] | None = None
+    exemplar_bytes: list[Size] | None = None
+    total_bytes: list[Size] | None = None
+    multiply_adds: list[Size] | None = None
     seconds: list[float]
     peak_memory_mb: list[float | None]
     weights_sha256: str
@@ -252,6 +265,13 @@ def _find_wrong_length(record: Record) -> str:
         for values in (curve for curve in curves if curve is not None):
             if len(values) != done or (name in rows and [len(row) for row in values] != rows[name]):
                 return name
+    for name in COSTS:
+        if (values := getattr(record, name)) is not None and len(values) != done:
+            return name
+    if record.network_bytes and record.exemplar_bytes and record.total_bytes:
+        pairs = zip(record.network_bytes, record.exemplar_bytes, strict=True)
+        if record.total_bytes != [sum(pair) for pair in pairs]:
+            return "total_bytes"
     return "" if _is_confusion(record.confusion.head, seen[-1]) else "confusion"
 
 
@@ -283,40 +303,3 @@ def finished_record(folder: Path, config: RunConfig) -> Record | None:
     except UserError:
         return None
     return record if record.finished and record.config_digest == config.digest() else None
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON schema of `record.json`, as shipped in `upcl/research/record.schema.json`.
-
-    Example:
-        >>> json_schema()["title"]
-        'Record'
-    """
-    schema: dict[str, Any] = json.loads((files(__package__) / "record.schema.json").read_text(encoding="utf-8"))
-    return schema
-
-
-def write_json_schema(path: Path) -> None:
-    """Write the schema that the code has now; the test suite compares it with the shipped file.
-
-    Args:
-        path: the file to write.
-
-    Example:
-        >>> import tempfile
-        >>> path = Path(tempfile.mkdtemp()) / "record.schema.json"
-        >>> write_json_schema(path)
-        >>> json.loads(path.read_text()) == json_schema()
-        True
-    """
-    write_json(path, _shorten_descriptions(Record.model_json_schema(by_alias=True)))
-
-
-def _shorten_descriptions(schema: Any) -> Any:
-    """Descriptions come from docstrings; a schema needs their first line only."""
-    if isinstance(schema, dict):
-        shortened = {key: _shorten_descriptions(value) for key, value in schema.items()}
-        if isinstance(schema.get("description"), str):
-            shortened["description"] = schema["description"].partition("\n")[0]
-        return shortened
-    return [_shorten_descriptions(item) for item in schema] if isinstance(schema, list) else schema

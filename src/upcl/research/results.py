@@ -9,10 +9,11 @@ from typing import Any
 from torch import Tensor
 
 from upcl.core import metrics
+from upcl.training.accounting import Cost
 from upcl.training.evaluate import READINGS, Reading, ReadingName
 
 from .config import RunConfig
-from .record import Record
+from .record import COSTS, Record
 
 MAX_DENSE = 1000  # classes of a confusion matrix that is stored with its zeros
 
@@ -88,6 +89,7 @@ class TaskResult:
         exemplars: number of exemplars kept.
         seconds: training time.
         peak_memory_mb: peak memory in MiB.
+        cost: what the method keeps and computes; None in checkpoints of version 0.1.
 
     Example:
         >>> result = TaskResult({"head": None, "nme": None}, 1.0, None, exemplars=20, seconds=2.5, peak_memory_mb=None)
@@ -101,6 +103,7 @@ class TaskResult:
     exemplars: int
     seconds: float
     peak_memory_mb: float | None
+    cost: Cost | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a checkpoint."""
@@ -114,7 +117,8 @@ class TaskResult:
             value: what `to_json` returned.
         """
         readings = {name: ReadingFigures(**row) if row else None for name, row in value["readings"].items()}
-        return TaskResult(**{**value, "readings": readings})
+        cost = Cost(**found) if (found := value.get("cost")) else None
+        return TaskResult(**{**value, "readings": readings, "cost": cost})
 
     def without_confusion(self) -> TaskResult:
         """Confusion counts are kept for the last task only: a thousand classes make a million counts."""
@@ -171,6 +175,8 @@ def make_record(
         figure: {name: summaries[name].get(figure) for name in READINGS}
         for figure in dict.fromkeys(figure for summary in summaries.values() for figure in summary)
     }
+    costs = [result.cost for result in results if result.cost]
+    by_task = {name: [getattr(cost, name) for cost in costs] for name in COSTS} if len(costs) == len(results) else {}
     by_reading["confusion"] = {"head": summaries["head"]["confusion"], "nme": None}  # the largest part of a record
     return Record(
         finished=len(results) == len(config.task_sizes),
@@ -193,6 +199,7 @@ def make_record(
         peak_memory_mb=[result.peak_memory_mb for result in results],
         weights_sha256=weights_sha256,
         environment=dict(environment),
+        **by_task,
         **by_reading,
     )
 

@@ -21,6 +21,7 @@ from upcl.core.seeding import preserve_rng_state
 from upcl.core.types import Task
 from upcl.data import Dataset
 from upcl.methods.registry import MethodClass, build_method
+from upcl.training.accounting import measure_cost
 from upcl.training.checkpoints import restoring
 from upcl.training.engine import EpochResult, EpochSelector
 from upcl.training.environment import (
@@ -44,7 +45,7 @@ from upcl.training.world import World, open_world
 from .config import Request, RunConfig, resolve
 from .record import Record, finished_record
 from .results import ReadingFigures, TaskResult, make_record
-from .setting import make_protocol, make_setting
+from .setting import budget_note, input_shape, make_protocol, make_setting
 from .sketch import sketch, write_sketch
 
 SAVE_SECONDS = 30.0
@@ -243,6 +244,9 @@ class Run:
         sizes = self.config.task_sizes[: task.index + 1]
         test = self.protocol.test(task.num_seen)
         readings = evaluate(self.method, test, task.num_seen)
+        cost = measure_cost(self.method, input_shape(self.config, self.setting))
+        if (note := budget_note(self.config, cost.total_bytes)) and note not in self.notes:
+            self.notes.append(note)
         result = TaskResult(
             readings={name: ReadingFigures.of(found, sizes) if found else None for name, found in readings.items()},
             imbalance=imbalance_ratio(self.method.counts),
@@ -250,6 +254,7 @@ class Run:
             exemplars=len(self.method.memory.samples),
             seconds=seconds,
             peak_memory_mb=peak_memory_mb(self.device),
+            cost=cost,
         )
         self.results = [*(earlier.without_confusion() for earlier in self.results), result]
         rows = [r.to_json() for r in self.results]
@@ -307,7 +312,7 @@ class Run:
         if self.config.select == "validation":
             notes.append("the epoch of each task was selected on held-out training images of all classes seen")
         budget, classes = self.method.memory.budget, self.setting.num_classes
-        slots = budget.capacity(classes, self.setting.image_bytes)
+        slots = budget.capacity(classes, self.setting.image_bytes, self.method.net.num_bytes)
         if self.method.uses_memory and slots < classes:
             lost = "some have none" if budget.sharing == "exact" else f"from {slots + 1} classes on, none has any"
             notes.append(f"memory holds {slots} exemplars for {classes} classes: {lost}")

@@ -13,6 +13,7 @@ from upcl.training.world import World
 
 from .config import RunConfig
 from .protocol import Protocol
+from .scenarios import Scenario
 
 
 def make_setting(
@@ -63,4 +64,45 @@ def make_protocol(config: RunConfig, dataset: Dataset) -> Protocol:
         >>> len(make_protocol(resolve(request, data := request.load_dataset(), request.method_class), data))
         2
     """
-    return Protocol(dataset, config.task_sizes, config.order_seed, config.validation, config.tail, config.order)
+    scenario = Scenario.parse(config.scenario) if config.scenario else None
+    stream = config.validation, config.tail, config.order, scenario
+    return Protocol(dataset, config.task_sizes, config.order_seed, *stream)
+
+
+def input_shape(config: RunConfig, setting: Setting) -> tuple[int, ...]:
+    """The shape of an image as the backbone gets it, also if a frozen backbone has computed its features before.
+
+    Args:
+        config: the resolved configuration.
+        setting: the setting of the run's method.
+
+    Example:
+        >>> from upcl.research.config import Request, resolve
+        >>> request = Request(method="icarl", data="digits")
+        >>> config = resolve(request, data := request.load_dataset(), request.method_class)
+        >>> input_shape(config, make_setting(config, data, torch.device("cpu")))
+        (1, 8, 8)
+    """
+    if name := config.frozen_backbone:
+        size = find_pretrained(name).size
+        return setting.channels, size, size
+    return setting.image_shape
+
+
+def budget_note(config: RunConfig, total_bytes: int) -> str:
+    """What a reader must know if network and exemplars take more than a budget for both; "" if they do not.
+
+    Args:
+        config: the resolved configuration.
+        total_bytes: bytes of network and exemplars.
+
+    Example:
+        >>> from upcl.research.config import Request, resolve
+        >>> request = Request(method="icarl", data="digits", memory="1MB-total")
+        >>> config = resolve(request, request.load_dataset(), request.method_class)
+        >>> budget_note(config, 2_000_000)
+        'the network alone takes more than the memory of 1MB-total'
+    """
+    budget = config.budget
+    exceeded = budget.unit == "total bytes" and total_bytes > budget.amount
+    return f"the network alone takes more than the memory of {config.memory}" if exceeded else ""

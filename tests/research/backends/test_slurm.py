@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import submitit
 
 from tests.research.backends.grids import assert_records, execute, tiny_grid
 from upcl.core.errors import UserError
@@ -69,7 +70,8 @@ def fake_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "script.sh"
 
 
-def test_options_reach_sbatch_as_one_array(tmp_path: Path, fake_slurm: Path) -> None:
+def test_options_reach_sbatch_as_one_array(tmp_path: Path, fake_slurm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submitit.Job, "_results_timeout_s", 1)
     chosen = {"time": "240", "partition": "gpu", "cpus": 4, "memory": 16, "account": "lab", "array": 8}
     options = ExecutorOptions(tmp_path / "runs", on="slurm", gpus=1, slurm=chosen)
     runs = execute(tiny_grid(["finetune"], [0, 1]), options)

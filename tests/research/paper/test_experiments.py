@@ -79,7 +79,7 @@ def test_full_scale_is_the_papers() -> None:
     main = jobs_of("table1", "full")
     streams = (str(job.request.data).split("/T") for job in main)
     assert {(data, int(tasks)) for data, tasks in streams} == {cell.stream for cell in published.main_table()}
-    assert {job.request.method for job in main} == set(METHODS) - {"upcl+", "ncm", "slda", "ridge", "ranpac"}
+    assert {job.request.method for job in main} == set(list(METHODS)[:16])
     ablation = jobs_of("ablation", "full")
     assert {job.request.method for job in ablation} == set(published.ablation_table())
     assert {(job.request.data, job.request.memory) for job in ablation} == {("cifar100/T10", "500")}

@@ -33,8 +33,8 @@ def cut_short(run: StoredRun) -> StoredRun:
 
 def test_report_has_every_section(report: Report) -> None:
     assert [section.key for section in report.sections] == [
-        *("table", "accuracy", "old-new", "ratio", "coherence", "cost", "confusion", "matrix", "forgetting", "tsne"),
-        *("losses", "assignment", "exemplars", "errors", "runs"),
+        *("table", "accuracy", "old-new", "ratio", "coherence", "cost", "metrics", "confusion", "matrix", "forgetting"),
+        *("tsne", "losses", "assignment", "exemplars", "errors", "runs"),
     ]
     assert len({chart.key for chart in report.charts}) == len(report.charts)
     assert report.summary == ("4 runs, seeds 0, 1.",)
@@ -43,11 +43,13 @@ def test_report_has_every_section(report: Report) -> None:
 def test_tables_alone_need_no_figures(stored_runs: list[StoredRun]) -> None:
     report = report_on_runs(stored_runs, "Mine", ["a note"], only_tables=True)
     assert (report.title, report.summary[1:], report.charts) == ("Mine", ("a note",), [])
-    assert [table.title for table in report.tables] == ["Results: evil & co, 3 tasks", "Paired differences"]
+    titles = ["Results: evil & co, 3 tasks", "Paired differences"]
+    costs = ["Memory: evil & co, 3 tasks", "Further metrics: evil & co, 3 tasks"]
+    assert [table.title for table in report.tables] == [*titles, *costs]
 
 
 def test_unfinished_runs_are_left_out_and_noted(stored_runs: list[StoredRun]) -> None:
-    (table,) = report_on_runs([stored_runs[2], cut_short(stored_runs[3])]).tables
+    table = report_on_runs([stored_runs[2], cut_short(stored_runs[3])]).tables[0]
     assert table.rows[0][1].value == stored_runs[2].record.a_last.head
     assert "left out because it is not finished: UPCL, seed 1" in table.notes
 

@@ -31,6 +31,7 @@ def parse_command(words: list[str]) -> Request:
         {"method": "upcl", "protocol": "paper", "options": {"margin": "none", "lambda_1": "2^t", "recipe.epochs": 1}},
         {"method": "up+fm", "tasks": (4, 2), "order_seed": 5},
         {"method": "finetune", "select": "validation", "validation": 0.2, "longtail": "exp:0.5"},
+        {"method": "icarl", "scenario": "repeat:50+online+half", "recipe": "own", "epochs": 1},
         {"method": "wa", "order": ("5", "4", "3", "2", "1", "0"), "recipe": "paper"},
     ],
     ids=lambda fields: fields["method"],

@@ -5,7 +5,7 @@ import pytest
 from tests.research.altered import alter, with_accuracy
 from upcl.research.paper.experiments import PublishedReference
 from upcl.research.record import Record
-from upcl.research.report.tables import Cell, memory_table, results_table
+from upcl.research.report.tables import Cell, last_mean, results_table, size_cell
 
 
 def test_cells_show_mean_standard_deviation_and_interval(records: list[Record]) -> None:
@@ -23,7 +23,21 @@ def test_cells_show_mean_standard_deviation_and_interval(records: list[Record]) 
 
 def test_columns_are_metrics_by_each_reading(records: list[Record]) -> None:
     metrics = [f"{metric} {name}" for metric in ("A_last", "A_avg", "forgetting") for name in ("head", "nme", "both")]
-    assert results_table("x", records).columns == ("method", *metrics, "runs", "seconds")
+    costs = ("parameters (M)", "memory (MB)")
+    assert results_table("x", records).columns == ("method", *metrics, *costs, "runs", "seconds")
+    earlier = [alter(record, parameters=None, total_bytes=None) for record in records]
+    assert results_table("x", earlier).columns == ("method", *metrics, "runs", "seconds")
+
+
+def test_costs_are_those_after_the_last_task(records: list[Record]) -> None:
+    table = results_table("x", records)
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert records[0].parameters and records[0].total_bytes
+    assert row["parameters (M)"].value == records[0].parameters[-1] / 1e6
+    assert row["memory (MB)"].text == f"{records[0].total_bytes[-1] / 1e6:.2f}"
+    mixed = [alter(records[0], total_bytes=None), records[1]]
+    assert size_cell(mixed, "total_bytes") == Cell("-"), "a mean over some of the runs would mislead"
+    assert last_mean([alter(records[0], seconds=[1.0, 4.0]), alter(records[0], seconds=[2.0])], "seconds") == 3.0
 
 
 def test_single_seed_has_no_spread(records: list[Record]) -> None:
@@ -59,16 +73,3 @@ def test_published_figures_stand_next_to_ours(records: list[Record]) -> None:
     row = dict(zip(table.columns, table.rows[0], strict=True))
     assert row["paper A_last"].value == 60.92 and row["paper A_avg"].value == 70.82
     assert row["A_last head - paper"].text == "+1.1"
-
-
-def test_losses_by_memory_are_paired_by_seed(records: list[Record]) -> None:
-    upcl = records[2:]
-    smaller = with_accuracy(upcl[0], 10.0, config={"memory": "6"})
-    published = PublishedReference("memory", data="cifar100", tasks={3: 10}, memory={6: 500, 12: 2000})
-    table = memory_table("x", [*upcl, smaller], published)
-    row = dict(zip(table.columns, table.rows[0], strict=True))
-    assert row["M=6 Δ_last"].value == pytest.approx(10.0 - upcl[0].a_last.head), "on the one seed that both have"
-    assert row["M=6 Δ_last paper"].value == pytest.approx(52.31 - 56.12)
-    assert row["M=12 A_last"].value == pytest.approx((upcl[0].a_last.head + upcl[1].a_last.head) / 2)
-    assert row["M=12 A_avg paper"].value == 69.41
-    assert not any("memory differs" in note for note in table.notes)

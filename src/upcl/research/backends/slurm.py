@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,14 @@ class SlurmRun:
         """Whether it is queued, runs, or has ended; what it sent back is then stored."""
         if not self.job.done():
             return "waiting" if self.job.state in WAITING else "running"
-        result = self._result()
+        result = self._result
         if isinstance(result, RemoteResult):
             result.store(self.folder)
         return "ended"
 
     def error(self) -> str:
         """The exit code and the last line of the output, or what went wrong with the job."""
-        result = self._result()
+        result = self._result
         if isinstance(result, RemoteResult):
             return f"exit code {result.exit_code}: {result.output}"
         return (
@@ -95,7 +96,7 @@ class SlurmRun:
 
     def is_busy(self) -> bool:
         """Whether another process works on the run."""
-        result = self._result()
+        result = self._result
         return isinstance(result, RemoteResult) and result.is_busy
 
     def stop(self) -> None:
@@ -109,7 +110,9 @@ class SlurmRun:
             seconds: not used.
         """
 
+    @cached_property
     def _result(self) -> RemoteResult | Exception:
+        """What the job that has ended sent back; submitit waits 15 seconds for a result that does not come."""
         try:
             return self.job.result()
         except (FailedJobError, UncompletedJobError) as error:

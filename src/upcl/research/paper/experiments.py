@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -253,7 +252,7 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
         claim=content["claim"],
         setting=content["setting"],
         topics=tuple(content["topics"]),
-        grid=_grid(name, content["title"], part) if "vary" in part else None,
+        grid=make_grid(_grid_content(content["title"], part), f"{name}.yaml") if "vary" in part else None,
         uniformity=_uniformity(part["uniformity"]) if "uniformity" in part else None,
         published=PublishedReference(**part["published"]) if "published" in part else None,
         remark=content.get("remark", ""),
@@ -261,12 +260,8 @@ def load(name: str, scale: Scale = "quick", data: str = "builtin") -> Experiment
     )
 
 
-def _grid(name: str, title: str, part: Mapping[str, Any]) -> Grid:
-    """Every combination of `vary`; each item of `more` replaces some of its lists and adds further runs."""
-    shared = {"title": title, "same": part.get("same")}
-    varied = [part["vary"], *({**part["vary"], **more} for more in part.get("more", ()))]
-    grids = [make_grid({**shared, "vary": vary}, f"{name}.yaml") for vary in varied]
-    return dataclasses.replace(grids[0], jobs=tuple(job for grid in grids for job in grid.jobs))
+def _grid_content(title: str, part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"title": title, **{key: part[key] for key in ("same", "vary", "more") if key in part}}
 
 
 def _uniformity(part: Mapping[str, Any]) -> UniformityPlan:

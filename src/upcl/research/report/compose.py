@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from upcl.research.grouping import group_by_setting
 from upcl.research.paper.experiments import Experiment
@@ -11,12 +12,19 @@ from upcl.research.paper.uniformity import Uniformity
 
 from . import figures
 from .content import Report, Section
+from .cost_tables import Equal
 from .load import StoredRun
 from .sections import make_sections
 
 
 def report_on_runs(
-    runs: Sequence[StoredRun], title: str = "Runs", notes: Sequence[str] = (), *, only_tables: bool = False
+    runs: Sequence[StoredRun],
+    title: str = "Runs",
+    notes: Sequence[str] = (),
+    *,
+    only_tables: bool = False,
+    equal: Equal = "exemplars",
+    budget: int | None = None,
 ) -> Report:
     """Report on any runs, with one chapter per data set and split into tasks.
 
@@ -25,6 +33,8 @@ def report_on_runs(
         title: heading.
         notes: sentences for the top of the report.
         only_tables: leave out figures and images, which take longer to compute.
+        equal: at what methods are compared in the table of memory: an equal number of exemplars, or equal total memory.
+        budget: total bytes for which that table counts exemplars; by default the largest total of the runs.
 
     Example:
         >>> from pathlib import Path
@@ -32,9 +42,10 @@ def report_on_runs(
         >>> record = run(Request(method="finetune", data="synthetic:classes=2,train=2,test=2", tasks=1, epochs=1))
         >>> report = report_on_runs([StoredRun(Path("runs"), record)], only_tables=True)
         >>> report.summary, [section.title for section in report.sections]
-        (('1 run, seed 0.',), ['Results'])
+        (('1 run, seed 0.',), ['Results', 'Memory and further metrics'])
     """
-    return Report(title, (_count_runs(runs), *notes), tuple(_chapters(runs, None, only_tables=only_tables)))
+    sections = _chapters(runs, None, only_tables=only_tables, equal=equal, budget=budget)
+    return Report(title, (_count_runs(runs), *notes), tuple(sections))
 
 
 def report_on_experiment(
@@ -120,6 +131,7 @@ def describe_setting(runs: Sequence[StoredRun]) -> str:
 
     parts = [
         f"{first.data}, {_plural(len(first.task_sizes), 'task')}",
+        f"scenario {first.scenario}" if first.scenario else "",
         if_shared([config.memory for config in configs], f"memory {first.memory}"),
         if_shared([config.backbone for config in configs], f"backbone {first.backbone}"),
         if_shared(epochs, _describe_epochs(*epochs[0])),
@@ -142,15 +154,13 @@ def _group_by_setting(runs: Sequence[StoredRun]) -> Iterator[tuple[str, list[Sto
         yield name, [by_id[id(record)] for record in records]
 
 
-def _chapters(
-    runs: Sequence[StoredRun], experiment: Experiment | None, *, only_tables: bool = False
-) -> Iterator[Section]:
+def _chapters(runs: Sequence[StoredRun], experiment: Experiment | None, **choices: Any) -> Iterator[Section]:
     """The sections of each setting, the experiment's topics first; unfinished runs are left out if any is finished."""
     settings = list(_group_by_setting(runs))
     for index, (name, group) in enumerate(settings):
         prefix = f"s{index + 1}-" if len(settings) > 1 else ""
         notes = _describe_settings(experiment, group) if experiment and experiment.published else []
-        sections = list(make_sections(name, group, experiment, notes, only_tables=only_tables))
+        sections = list(make_sections(name, group, experiment, notes, **choices))
         order = [*(experiment.section_keys if experiment else ()), *(section.key for section in sections)]
         for section in sorted(sections, key=lambda section: order.index(section.key)):
             yield replace(

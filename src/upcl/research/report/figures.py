@@ -192,7 +192,7 @@ def coherence(groups: RunGroups) -> Iterator[LineChart]:
 
 
 def time_and_memory(groups: RunGroups) -> Iterator[LineChart]:
-    """Chart the training time of each task and the peak memory.
+    """Chart the training time of each task, the peak memory, and what is kept after each task.
 
     Args:
         groups: runs by configuration.
@@ -211,6 +211,9 @@ def time_and_memory(groups: RunGroups) -> Iterator[LineChart]:
     series = _series_by_task(groups, lambda record: record.peak_memory_mb)
     if series:
         yield LineChart("memory-peak", "Peak memory so far", "task", "MB", series)
+    series = _series_by_task(groups, lambda record: record.total_bytes and [size / 1e6 for size in record.total_bytes])
+    if series:
+        yield LineChart("memory-kept", "Network and exemplars kept between tasks", "task", "MB", series)
 
 
 def accuracy_by_memory(methods: Mapping[str, Sequence[Record]]) -> Iterator[LineChart]:

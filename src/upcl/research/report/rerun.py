@@ -46,7 +46,7 @@ def _tasks(task_sizes: Sequence[int]) -> str:
 def _choices(record: Record) -> list[str]:
     words, config = [], record.config
     defaults = {field.name: field.default for field in dataclasses.fields(Request)}
-    for name in ("exemplars", "protocol", "precision", "longtail", "shards"):
+    for name in ("exemplars", "protocol", "precision", "longtail", "scenario", "shards"):
         value = getattr(config, name)
         if value != defaults[name]:
             words += [f"--{name}", str(value)]

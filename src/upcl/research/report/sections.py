@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from upcl.research.paper.experiments import Experiment
 
-from . import comparisons, figures, panels, tables
+from . import comparisons, cost_tables, figures, memory_tables, panels, tables
 from .charts import Chart
 from .content import Section
 from .figures import RunGroups, group_stored_runs
@@ -26,6 +26,8 @@ def make_sections(
     notes: Sequence[str] = (),
     *,
     only_tables: bool = False,
+    equal: cost_tables.Equal = "exemplars",
+    budget: int | None = None,
 ) -> Iterator[Section]:
     """Make all sections about runs on the same data with the same split into tasks.
 
@@ -35,6 +37,8 @@ def make_sections(
         experiment: the experiment that they belong to.
         notes: sentences for the notes of the results.
         only_tables: leave out figures and images.
+        equal: at what methods are compared in the table of memory.
+        budget: total bytes for which it counts exemplars.
 
     Example:
         >>> from pathlib import Path
@@ -49,9 +53,11 @@ def make_sections(
     shown = finished or list(runs)
     yield from _table_sections(name, shown, experiment, notes)
     if only_tables:
+        yield from _metric_sections(name, shown, equal, budget)
         return
     groups, topics = group_stored_runs(shown), experiment.topics if experiment else ()
     yield from _curve_sections(groups, with_imbalance="imbalance" in topics)
+    yield from _metric_sections(name, shown, equal, budget)
     yield from _panel_sections(groups, all_maps="tsne" in topics)
     yield from _gallery_sections(groups)
     yield _command_section(shown)
@@ -75,8 +81,22 @@ def _table_sections(
     yield Section("table", "Results", description, tuple(found))
     if experiment and "memory" in experiment.topics:
         charts = tuple(figures.accuracy_by_memory(tables.group_by_method(records)))
-        table = tables.memory_table(f"By memory size: {name}", records, published, notes)
+        table = memory_tables.memory_table(f"By memory size: {name}", records, published, notes)
         yield Section("memory", "Accuracy by memory size", "Band: range over seeds.", (table,), charts)
+
+
+def _metric_sections(
+    name: str, runs: Sequence[StoredRun], equal: cost_tables.Equal, budget: int | None
+) -> Iterator[Section]:
+    records = [run.record for run in runs]
+    made = (
+        cost_tables.cost_table(f"Memory: {name}", records, equal, budget),
+        cost_tables.area_table(f"Accuracy over total memory: {name}", records),
+        cost_tables.metrics_table(f"Further metrics: {name}", records),
+    )
+    if found := tuple(table for table in made if table):
+        description = "What is kept, and what else papers report; the documentation defines each figure (metrics.md)."
+        yield Section("metrics", "Memory and further metrics", description, found)
 
 
 def _curve_sections(groups: RunGroups, *, with_imbalance: bool) -> Iterator[Section]:
@@ -98,7 +118,12 @@ def _curve_sections(groups: RunGroups, *, with_imbalance: bool) -> Iterator[Sect
             "0: orthogonal. Fixed prototypes remain so; learned class vectors may not.",
             figures.coherence,
         ),
-        ("cost", "Time and memory", "As measured; both depend on the machine.", figures.time_and_memory),
+        (
+            "cost",
+            "Time and memory",
+            "Time and peak memory as measured, which depend on the machine; and what is kept between tasks.",
+            figures.time_and_memory,
+        ),
     )
     for key, title, description, make in made:
         if charts := tuple(make(groups)):

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from upcl.research.grouping import class_orders_differ, differing_fields, group_runs, method_title
 from upcl.research.paper.experiments import PublishedReference
 from upcl.research.record import Record
-from upcl.research.statistics import MeanEstimate, MetricName, estimate_mean, metric_value, paired_difference
+from upcl.research.statistics import MeanEstimate, MetricName, estimate_mean, metric_value
 from upcl.training.evaluate import READINGS, ReadingName
 
+COLUMNS_OF_COSTS = {"parameters": "parameters (M)", "total_bytes": "memory (MB)"}
+MEGABYTE = 10**6
 METRIC_TITLES: dict[MetricName, str] = {"a_last": "A_last", "a_avg": "A_avg", "forgetting": "forgetting"}
 
 
@@ -112,8 +114,54 @@ def estimate_cell(estimate: MeanEstimate | None, pattern: str = "{:.1f}") -> Cel
     return Cell(f"{text} ± {estimate.std:.1f}", estimate.mean, estimate.std, *ends)
 
 
-def _published_cells(estimate: MeanEstimate | None, printed: float | None) -> list[Cell]:
-    """The paper's figure, and our difference from it."""
+def last_mean(runs: Sequence[Record], field: str, unit: float = 1.0) -> float | None:
+    """Average a cost after the last task over runs.
+
+    Args:
+        runs: runs of one configuration.
+        field: one of `COSTS`, or another field with one value per task.
+        unit: what to divide by.
+
+    Returns:
+        The mean; None if a run does not have it.
+
+    Example:
+        >>> from upcl import Request, run
+        >>> data = "synthetic:classes=4,train=2,test=2"
+        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
+        >>> last_mean([record], "exemplar_bytes")
+        768.0
+    """
+    curves = [getattr(run, field) for run in runs]
+    return sum(curve[-1] for curve in curves) / len(curves) / unit if curves and all(curves) else None
+
+
+def size_cell(runs: Sequence[Record], field: str) -> Cell:
+    """A cell with a number of parameters or bytes in millions.
+
+    Args:
+        runs: runs of one configuration.
+        field: one of `COSTS`.
+
+    Example:
+        >>> size_cell([], "parameters").text
+        '-'
+    """
+    value = last_mean(runs, field, MEGABYTE)
+    return EMPTY if value is None else Cell(f"{value:.2f}", value)
+
+
+def published_cells(estimate: MeanEstimate | None, printed: float | None) -> list[Cell]:
+    """Cells with the paper's figure, and our difference from it.
+
+    Args:
+        estimate: our mean.
+        printed: what the paper prints; None makes empty cells.
+
+    Example:
+        >>> [cell.text for cell in published_cells(estimate_mean([61.0]), 60.5)]
+        ['60.50', '+0.5']
+    """
     if printed is None:
         return [EMPTY, EMPTY]
     difference = Cell(f"{estimate.mean - printed:+.1f}", estimate.mean - printed) if estimate else EMPTY
@@ -218,6 +266,7 @@ def results_table(
     with_published = any(printed.values())
     columns = ["method", *(f"{metric} {reading}" for metric in METRIC_TITLES.values() for reading in READINGS)]
     columns += ["paper A_last", "A_last head - paper", "paper A_avg", "A_avg head - paper"] if with_published else []
+    costly = [name for name in COLUMNS_OF_COSTS if any(getattr(record, name) for record in records)]
     rows = []
     for name, runs in groups.items():
         means = {
@@ -226,64 +275,13 @@ def results_table(
         cells = [text_cell(name), *map(estimate_cell, means.values())]
         if with_published:
             a_last, a_avg = printed[name] or (None, None)
-            cells += _published_cells(means["a_last", "head"], a_last) + _published_cells(means["a_avg", "head"], a_avg)
+            cells += published_cells(means["a_last", "head"], a_last) + published_cells(means["a_avg", "head"], a_avg)
         seconds = sum(sum(run.seconds) for run in runs) / len(runs)
-        rows.append((*cells, count_cell(len(runs)), Cell(f"{seconds:.0f}", seconds)))
+        costs = (size_cell(runs, field) for field in costly)
+        rows.append((*cells, *costs, count_cell(len(runs)), Cell(f"{seconds:.0f}", seconds)))
+    columns += [COLUMNS_OF_COSTS[field] for field in costly]
     notes = (*notes, spread_note(groups), *comparability_notes(records))
     return Table(title, (*columns, "runs", "seconds"), tuple(rows), notes)
-
-
-def memory_table(
-    title: str, records: Sequence[Record], published: PublishedReference | None, notes: Sequence[str] = ()
-) -> Table:
-    """Tabulate A_last and A_avg by memory size, and the loss against the largest memory, one row per method.
-
-    Args:
-        title: heading.
-        records: the runs; their memories are total numbers of exemplars.
-        published: where the paper's figures for these runs are.
-        notes: sentences that precede the table's own notes.
-
-    Example:
-        >>> from upcl import Request, run
-        >>> data = "synthetic:classes=4,train=2,test=2"
-        >>> record = run(Request(method="icarl", data=data, tasks=2, epochs=1, memory="4"))
-        >>> memory_table("By memory size", [record], None).columns[:4]
-        ('method', 'M=4 A_last', 'M=4 A_last paper', 'M=4 A_last - paper')
-    """
-    memories = sorted({record.config.memory for record in records}, key=int)
-    columns = ["method"]
-    for memory in memories:
-        metrics = ["A_last", "A_avg", *(["Δ_last"] if memory != memories[-1] else [])]
-        for metric in metrics:
-            columns += [f"M={memory} {metric}", f"M={memory} {metric} paper", f"M={memory} {metric} - paper"]
-    rows = [
-        (text_cell(name), *_memory_cells(runs, memories, published)) for name, runs in group_by_method(records).items()
-    ]
-    explanation = (
-        f"Δ_last: A_last minus that with {memories[-1]} exemplars on the same seed; the paper's is recomputed from its "
-        "columns (`upcl audit` lists where it prints others). Head reading."
-    )
-    others = [note for note in comparability_notes(records) if "memory differs" not in note]
-    return Table(title, tuple(columns), tuple(rows), (*notes, spread_note(group_runs(records)), explanation, *others))
-
-
-def _memory_cells(runs: Sequence[Record], memories: Sequence[str], published: PublishedReference | None) -> list[Cell]:
-    cells: list[Cell] = []
-    largest = [run for run in runs if run.config.memory == memories[-1]]
-    printed_largest = published.lookup(largest[0]) if published and largest else None
-    for memory in memories:
-        chosen = [run for run in runs if run.config.memory == memory]
-        a_last, a_avg = (published.lookup(chosen[0]) if published and chosen else None) or (None, None)
-        last, average = (mean_over_runs(chosen, metric, "head") for metric in ("a_last", "a_avg"))
-        cells += [estimate_cell(last), *_published_cells(last, a_last)]
-        cells += [estimate_cell(average), *_published_cells(average, a_avg)]
-        if memory != memories[-1]:
-            paired = paired_difference(chosen, largest, "a_last", "head")
-            loss = paired.difference if paired else None
-            printed_loss = a_last - printed_largest[0] if a_last is not None and printed_largest else None
-            cells += [estimate_cell(loss, "{:+.1f}"), *_published_cells(loss, printed_loss)]
-    return cells
 
 
 def group_by_method(records: Sequence[Record]) -> dict[str, list[Record]]:

@@ -8,7 +8,7 @@ from upcl.research.paper.published import ablation_table, lambda_table, main_tab
 
 
 def test_tables_are_complete() -> None:
-    assert {cell.method for cell in main_table()} == set(METHODS) - {"upcl+", "ncm", "slda", "ridge", "ranpac"}
+    assert {cell.method for cell in main_table()} == set(list(METHODS)[:16])
     assert Counter(cell.stream for cell in main_table()) == {
         ("cifar100", 5): 16,
         ("cifar100", 10): 16,
