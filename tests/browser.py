@@ -17,7 +17,7 @@ needs_chromium = pytest.mark.skipif(
 )
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-background-networking --disable-component-update "
-    "--disable-sync --no-first-run --hide-scrollbars"
+    "--disable-sync --no-first-run --hide-scrollbars --use-fake-device-for-media-stream --use-fake-ui-for-media-stream"
 )
 
 

@@ -54,12 +54,17 @@ def grow(bundle: Bundle | None, lot: Lot, held_out: Lot | None = None, made_with
 
 
 def learn_features(
-    bundle: Bundle | None, train: Sequence[Row], held_out: Sequence[Row], made_with: ModelSpec
+    bundle: Bundle | None,
+    train: Sequence[Row],
+    held_out: Sequence[Row],
+    made_with: ModelSpec,
+    *,
+    undecided: bool = False,
 ) -> Bundle:
     """Learn rows of features."""
     features, names, digests = _columns(train)
     tested, tested_names, tested_digests = _columns(held_out)
-    images = NewImages(features, names, tested, tested_names, (digests, tested_digests))
+    images = NewImages(features, names, tested, tested_names, (digests, tested_digests), undecided=undecided)
     options = LearnOptions(max_forgetting=None)
     chosen = bundle.spec if bundle else made_with
     with tempfile.TemporaryDirectory() as folder:

@@ -12,14 +12,15 @@ import torch.nn.functional as F
 
 from tests.model.feature_models import CPU, NAMES, Lot, assert_same_model, digest, feature, grow, spec
 from upcl.core.errors import UserError
-from upcl.model import closed_form
+from upcl.model import closed_form, stored_sums
 from upcl.model.bundle import Bundle
-from upcl.model.closed_form import GRAM, is_closed_form
+from upcl.model.closed_form import is_closed_form
 from upcl.model.editing import merge_classes, move_photo, remove_photo
 from upcl.model.file import load, save
 from upcl.model.forgetting import forget_class
 from upcl.model.predictor import Predictor
 from upcl.model.spec import make_method, restore_state
+from upcl.model.stored_sums import GRAM
 
 ALL: Lot = {name: range(12) for name in NAMES}
 TESTED: Lot = {name: range(100, 104) for name in NAMES}
@@ -103,7 +104,7 @@ def test_a_single_photo_of_a_single_class_is_no_error() -> None:
 def test_the_gram_matrix_of_many_photos_is_stored_and_changed_by_what_comes_and_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(closed_form, "MANY", 0.1)  # 13 photos are many
+    monkeypatch.setattr(stored_sums, "MANY", 0.1)  # 13 photos are many
     lots = [{"ant": range(10), "bull": range(10)}, {"cat": range(8), "ant": range(10, 13)}]
     bundle = grow(grow(None, lots[0]), lots[1])
     assert GRAM in bundle.state.weights and GRAM not in bundle.states[0].weights
@@ -119,6 +120,34 @@ def test_the_gram_matrix_of_many_photos_is_stored_and_changed_by_what_comes_and_
         assert torch.allclose(changed.state.weights[GRAM], exact.T @ exact, atol=1e-9), name
     everything = grow(None, {"ant": range(13), "bull": range(10), "cat": range(8)})
     assert_same_model(bundle, everything)
+
+
+@pytest.mark.parametrize("method", ["ncm", "slda", "ridge"])
+def test_sums_alone_keep_the_regularisation_of_the_first_step(method: str) -> None:
+    lots = [{"ant": range(9), "bull": range(9)}, {"cat": range(9), "ant": range(9, 12)}]
+    first = grow(None, lots[0], None, spec(method, keep="none"))
+    second = grow(first, lots[1])
+    assert second.state.strength == first.state.strength is not None
+    options = {"slda": {"shrinkage": first.state.strength}, "ridge": {"penalty": first.state.strength}}
+    fixed = dataclasses.replace(spec(method), options=options.get(method, {}))
+    assert_same_model(second, grow(grow(None, lots[0], None, fixed), lots[1]))
+
+
+def test_an_earlier_step_is_read_and_restored_with_its_own_method(tmp_path: Path) -> None:
+    bundle = grow(None, {"ant": range(9), "bull": range(9)}, None, spec("ranpac"))
+    pinned = dataclasses.replace(bundle, spec=spec("ridge"))
+    save(grow(pinned, {"cat": range(9)}), tmp_path / "m.upcl")
+    loaded = load(tmp_path / "m.upcl")
+    assert loaded.spec.method == "ridge" and len(loaded.states) == 2
+    back = loaded.rolled_back(0)
+    assert back.spec.method == "ranpac"
+    query = feature("bull", 200)[None]
+    assert predictor(back).predict(query).top(1)[0].names == ("bull",)
+
+
+def test_figures_of_classes_with_one_photo_each_are_left_out() -> None:
+    assert grow(None, {"ant": [0], "bull": [0]}, None, KINDS["automatic"]).history[-1].note == ""
+    assert "NCM" in grow(None, {"ant": [0, 1], "bull": [0]}, None, KINDS["automatic"]).history[-1].note
 
 
 @pytest.mark.parametrize("method", ["ncm", "slda", "ridge"])

@@ -41,6 +41,25 @@ def test_the_network_of_every_method_fits(method: str) -> None:
         check_network(bundle)
 
 
+@pytest.mark.parametrize("method", ["der", "memo"])
+def test_every_branch_of_a_network_has_its_weights(method: str) -> None:
+    bundle = model(method)
+    state = bundle.state
+    names = [name for name in state.weights if name.startswith("backbone.branches.1.")]
+    assert names, "there is a branch for the second step"
+    value = state.weights.pop(names[-1])
+    with pytest.raises(ValueError, match=r"branches\.1.* is missing"):
+        check_network(bundle)
+    state.weights[names[-1]] = value[..., None]
+    with pytest.raises(ValueError, match="has the shape"):
+        check_network(bundle)
+    state.weights[names[-1]] = value
+    check_network(bundle)
+    for growth in ((3,), (1, 1, 1), (1,) * 10**5):  # the last would take minutes if it were built
+        with pytest.raises(ValueError, match="fit its network"):
+            check_network(dataclasses.replace(bundle, states={0: dataclasses.replace(state, growth=growth)}))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

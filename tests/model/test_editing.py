@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.model.feature_models import CPU, assert_same_model, digest, feature, grow, spec
+from tests.model.feature_models import CPU, assert_same_model, digest, feature, grow, learn_features, spec
 from upcl.core.errors import UserError
-from upcl.model.bundle import Bundle
+from upcl.methods.closed_form import ClosedForm
+from upcl.model.bundle import Bundle, ModelSpec
 from upcl.model.editing import merge_classes, move_photo, remove_photo, rename_class
 from upcl.model.file import load, save
 from upcl.model.forgetting import forget_class
@@ -102,3 +105,67 @@ def test_the_name_of_a_merged_class_is_forgotten_with_the_class_that_it_became(b
     restore_state(method, merged.state)
     forgotten = forget_class(merged, "cat", method)
     assert not any(name in str(forgotten.history) for name in ("bull", "cat")) and "ant" in str(forgotten.history)
+
+
+def test_no_byte_of_the_file_has_the_names_of_a_forgotten_class(bundle: Bundle, tmp_path: Path) -> None:
+    moved, _ = move_photo(bundle, digest("ant", 3), "bull", CPU)
+    assert moved.history[-1].note == "moved a photo from 'ant' to 'bull'"
+    renamed = rename_class(moved, "bull", "wasp")
+    assert renamed.history[-1].note == "moved a photo from 'ant' to 'wasp'"
+    method = make_method(renamed.spec, len(renamed.state.classes), CPU)
+    restore_state(method, renamed.state)
+    save(forget_class(renamed, "wasp", method), tmp_path / "m.upcl")
+    with zipfile.ZipFile(tmp_path / "m.upcl") as archive:
+        content = b"".join(archive.read(name) for name in archive.namelist())
+    assert not any(name in content for name in (b"bull", b"wasp")) and b"ant" in content
+
+
+@pytest.mark.parametrize(
+    ("note", "expected"),
+    [
+        ("moved a photo from 'a' to 'b'", "moved a photo from 'ox' to 'b'"),
+        ("3 photos: 'a'", "3 photos: 'ox'"),
+        ("a photo was moved from b to bull", "ox photo was moved from b to bull"),  # of an older version
+    ],
+)
+def test_remarks_follow_a_rename(note: str, expected: str) -> None:
+    bundle = grow(None, {"ant": [1], "bull": [2]})
+    bundle = rename_class(bundle, "ant", "a").with_note(note)
+    assert rename_class(bundle, "a", "ox").history[-1].note == expected
+
+
+def test_the_last_learned_photo_is_replaced_by_a_held_out_one() -> None:
+    removed, name = remove_photo(grow(None, {"ant": [1], "bull": [1, 2]}, {"ant": [7]}), digest("ant", 1), CPU)
+    assert name == "ant" and removed.state.trained["ant"] == (digest("ant", 7),)
+
+
+@pytest.mark.parametrize("method", ["ncm", "slda", "ridge", "ranpac"])
+def test_edits_keep_the_regularisation_and_validate_nothing(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = grow(None, LOT, TESTED, spec(method))
+    assert bundle.state.strength is not None
+    monkeypatch.setattr(ClosedForm, "cross_validate", None)
+    merged = merge_classes(bundle, "bull", "cat", CPU)
+    moved, _ = move_photo(bundle, digest("bull", 1), "cat", CPU)
+    assert merged.state.strength == moved.state.strength == bundle.state.strength
+    monkeypatch.undo()
+    for edited, names in ((merged, {"bull": "cat"}), (moved, {})):
+        rows = [(name, photo) for name in LOT for photo in LOT[name]]
+        renamed = {
+            pair: "cat" if pair == ("bull", 1) and edited is moved else names.get(pair[0], pair[0]) for pair in rows
+        }
+        train = [(feature(*pair), renamed[pair], digest(*pair)) for pair in rows]
+        expected = learn_features(None, train, [], fixed(spec(method), bundle.state.strength))
+        assert_same_model(edited, expected)
+
+
+def fixed(made_with: ModelSpec, strength: float | None) -> ModelSpec:
+    """With a given regularisation."""
+    options = {"slda": {"shrinkage": strength}, "ridge": {"penalty": strength}, "ranpac": {"penalty": strength}}
+    return dataclasses.replace(made_with, options=options.get(made_with.method, {}))
+
+
+def test_a_model_of_an_older_version_is_validated_once(bundle: Bundle) -> None:
+    last = max(bundle.states)
+    old = dataclasses.replace(bundle, states={last: dataclasses.replace(bundle.state, strength=None)})
+    moved, _ = move_photo(old, digest("bull", 1), "cat", CPU)
+    assert moved.state.strength == bundle.state.strength

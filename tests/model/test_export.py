@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,15 @@ def test_exports_give_the_predictions_of_the_model(model_file: Path, photos: Pat
     for metadata in (in_onnx, json.loads(extra["upcl.json"])):
         assert json.loads(metadata["classes"]) == learner.classes and "any height and width" in metadata["input"]
         assert float(metadata["threshold"]) == learner.require_bundle().state.calibration.threshold
+
+
+def test_two_exports_at_a_time(model_file: Path, tmp_path: Path) -> None:
+    learners, paths = [Learner(model_file), Learner(model_file)], [tmp_path / "a.pt2", tmp_path / "b.pt2"]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(export_torch, learners, paths))
+    images = torch.zeros(2, 8, 8, 3, dtype=torch.uint8)
+    first, second = (torch.export.load(str(path)).module()(images)[0] for path in paths)
+    assert torch.equal(first, second)
 
 
 def test_removed_classes_have_no_column(own_copy: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from upcl.methods.registry import METHODS
 from upcl.model.file import load
 from upcl.model.learner import Learner
 from upcl.nets import CosineHead
+from upcl.nets.proxy_head import ProxyHead
 from upcl.training.engine import EpochResult
 
 
@@ -85,6 +86,7 @@ def test_a_model_that_forgot_a_class_keeps_learning(own_copy: Path, photos: Path
     assert Learner(own_copy).classes == ["kind 0", "kind 2", "kind 3", "kind 4", "kind 5"]
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("method", [name for name in METHODS if not METHODS[name]().needs_num_classes])
 def test_every_method_grows_forgets_and_grows_again(method: str, photos: Path, tmp_path: Path) -> None:
     path, options = tmp_path / "m.upcl", dataclasses.replace(QUICK, method=method, epochs=1)
@@ -94,14 +96,14 @@ def test_every_method_grows_forgets_and_grows_again(method: str, photos: Path, t
     learner.forget("kind 1").forget("kind 4")
     head = learner.predictor.method.net.head
     rows = {name: value for name, value in head.state_dict().items() if value.shape[:1] == (6,) and name != "frame"}
-    if isinstance(head, CosineHead):
+    if isinstance(head, CosineHead | ProxyHead):  # rows of old and new classes are tensors of their own
         rows = {"vectors": head.vectors}
     learned = [value for value in rows.values() if value.is_floating_point()]
     assert learned and all(len(value[label].unique()) == 1 for value in learned for label in (1, 4)), "no trace is left"
     learner.learn(photos / "second", options)
     assert learner.classes == ["kind 0", "kind 2", "kind 3", "kind 5", "kind 4"], "it returns with a new label"
     for value in learner.require_bundle().state.weights.values():
-        assert value.isfinite().all() and value.float().abs().max() < 1e4
+        assert value.isfinite().all() and (value.float().abs() < 1e4).all()
     learner.forget("kind 4")
     for prediction in Learner(path).predictor.predict(torch.zeros(2, 3, 8, 8, dtype=torch.uint8)).top(6):
         assert sorted(prediction.names) == ["kind 0", "kind 2", "kind 3", "kind 5"]

@@ -186,3 +186,24 @@ def test_grey_photos_make_a_grey_model(tmp_path: Path) -> None:
             Image.new("L", (12, 10), value + number).save(folder / f"{number}.png")
     spec = Learner(tmp_path / "m.upcl").learn(tmp_path / "photos", QUICK, epochs=1, size=16).require_bundle().spec
     assert (spec.channels, spec.size) == (1, 16)
+
+
+@pytest.mark.parametrize(("side", "reason"), [(8, "a typical image has 8 pixels per side"), (40, "pip install")])
+def test_why_training_is_from_scratch_is_said_before_it_begins(
+    side: int,
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("upcl.model.options.default_pretrained", lambda: None)
+    monkeypatch.setattr("upcl.model.learner.apply_update", lambda *_: pytest.fail("training begins", pytrace=False))
+    for k, name in enumerate(("cat", "dog")):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        Image.new("RGB", (side, side), (200 * k, 0, 0)).save(tmp_path / "photos" / name / "0.png")
+    with pytest.raises(pytest.fail.Exception, match="training begins"):
+        Learner(tmp_path / "m.upcl").learn(tmp_path / "photos")
+    assert [reason in record.getMessage() for record in caplog.records] == [True]
+    with pytest.raises(pytest.fail.Exception, match="training begins"):
+        Learner(tmp_path / "m.upcl").learn(tmp_path / "photos", backbone="small")
+    assert len(caplog.records) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from tests.model.feature_models import spec
 from upcl.core.errors import UserError
-from upcl.model.options import LearnOptions, pretrained_choice, works_on_features
+from upcl.model.options import LearnOptions, pretrained_choice, scratch_reason, works_on_features
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +48,17 @@ def test_nothing_to_finetune(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_limit_that_never_acts_is_refused(limit: float) -> None:
     with pytest.raises(UserError, match="max_forgetting must be a finite number"):
         LearnOptions(max_forgetting=limit)
+
+
+def test_training_from_scratch_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scratch_reason(LearnOptions(), 31).startswith(
+        "training from scratch: a typical image has 31 pixels per side"
+    )
+    assert scratch_reason(LearnOptions(), 32) == scratch_reason(LearnOptions(backbone="medium"), 100) == ""
+    monkeypatch.setattr("upcl.model.options.default_pretrained", lambda: None)
+    assert "pip install 'upcl[photos]'" in scratch_reason(LearnOptions(), 100)
+
+
+def test_frozen_and_finetune_contradict_each_other() -> None:
+    with pytest.raises(UserError, match="choose one of them"):
+        LearnOptions(frozen=True, finetune=True)

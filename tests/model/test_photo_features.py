@@ -15,7 +15,7 @@ from torch import Tensor
 
 from upcl.core.errors import UserError
 from upcl.data.io.listing import ImageFile
-from upcl.model.photo_features import BATCH_SIZE, FeatureCache, extract_photos, photo_digest, smallest_side
+from upcl.model.photo_features import BATCH_SIZE, FeatureCache, extract_photos, photo_digest, typical_side
 
 DIM = 3
 
@@ -110,10 +110,13 @@ def test_large_values_stay_finite(tmp_path: Path, cache: FeatureCache) -> None:
     assert np.isfinite(photos.features.numpy()).all()
 
 
-def test_grey_photos_and_the_smallest_side(tmp_path: Path, cache: FeatureCache) -> None:
+def test_grey_photos_and_the_typical_side(tmp_path: Path, cache: FeatureCache) -> None:
     Image.new("L", (50, 40), 9).save(tmp_path / "grey.jpg")
     files = [ImageFile(tmp_path / "grey.jpg", "cat", "train"), *make_photos(tmp_path, 1)]
-    assert smallest_side(files) == 16 and smallest_side(files[:1]) == 40
+    assert typical_side(files) == 16 and typical_side(files[:1]) == 40
+    Image.new("L", (8, 8), 9).save(tmp_path / "thumbnail.jpg")
+    thumbnail = ImageFile(tmp_path / "thumbnail.jpg", "cat", "train")
+    assert typical_side([thumbnail, *files, files[0]]) == 16
     photos = extract_photos(files, 8, Network(), cache)
     assert [file.grey for file in photos.files] == [True, False]
 
@@ -123,7 +126,7 @@ def test_a_size_beyond_all_limits_counts_as_unreadable(tmp_path: Path) -> None:
     chunk = struct.pack(">I", 13) + header + struct.pack(">I", zlib.crc32(header))
     (tmp_path / "bomb.png").write_bytes(b"\x89PNG\r\n\x1a\n" + chunk)
     bomb = ImageFile(tmp_path / "bomb.png", "cat", "train")
-    assert smallest_side([bomb]) == 0 and smallest_side([bomb, *make_photos(tmp_path, 1)]) == 16
+    assert typical_side([bomb]) == 0 and typical_side([bomb, *make_photos(tmp_path, 1)]) == 16
 
 
 def test_a_damaged_record_is_computed_again(tmp_path: Path, cache: FeatureCache) -> None:
@@ -142,7 +145,7 @@ def test_a_damaged_record_is_computed_again(tmp_path: Path, cache: FeatureCache)
 def test_pipes_are_not_waited_for(tmp_path: Path, cache: FeatureCache) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     pipe = ImageFile(tmp_path / "pipe.png", "cat", "train")
-    assert smallest_side([pipe, *make_photos(tmp_path, 1)]) == 16
+    assert typical_side([pipe, *make_photos(tmp_path, 1)]) == 16
     assert extract_photos([pipe], 8, Network(), cache).files[0].error == "not a regular file"
     with pytest.raises(UserError, match=r"pipe\.png cannot be read: not a regular file"):
         photo_digest(pipe.path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.model.known_method import SPEC, known_method, known_state, samples
 from tests.model.model_files import rewrite_weights
@@ -114,7 +115,7 @@ def test_nearest_exemplars_are_found_by_cosine(predictor: Predictor) -> None:
     features = predictor.predict(exemplars.inputs[5:6]).features[0]
     nearest = predictor.nearest_exemplars(features, 3)
     assert nearest[0][0] == 5 and nearest[0][1] == pytest.approx(1.0, abs=1e-5)
-    cosines = predictor.exemplar_features @ features
+    cosines = F.normalize(predictor.exemplar_features) @ features
     assert [index for index, _ in nearest] == cosines.argsort(descending=True)[:3].tolist()
     assert len(predictor.nearest_exemplars(features, 1000)) == len(exemplars)
 

@@ -95,18 +95,21 @@ def test_photos_are_learned_in_closed_form_by_default(grown: Path, crops: Path) 
 
 @needs_photos
 @pytest.mark.filterwarnings("ignore")  # of PyTorch's exporter
-def test_the_onnx_file_gives_the_same_answers(grown: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["ncm", "slda", "ridge", "ranpac"])
+def test_the_onnx_file_gives_the_same_answers(method: str, crops: Path, tmp_path: Path) -> None:
     import onnxruntime
 
-    learner = Learner(grown)
+    learner = Learner(tmp_path / "m.upcl").learn(crops / "first", method=method).learn(crops / "later")
     export_onnx(learner, tmp_path / "m.onnx")
-    photo = load_sample_images().images[0]
-    confidence, familiarity = onnxruntime.InferenceSession(str(tmp_path / "m.onnx")).run(None, {"images": photo[None]})
-    result = next(iter(learner.predictor.predict_files([photo], top=3)))
-    assert result.prediction is not None
-    by_name = dict(zip(result.prediction.names, result.prediction.confidence, strict=True))
-    assert np.allclose(confidence[0], [by_name[name] for name in learner.classes], atol=1e-4)
-    assert abs(familiarity[0] - result.prediction.familiarity) < 1e-4
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    temple, flower = load_sample_images().images
+    photos = [temple, flower, temple[::-1], flower[50:400, 100:300], temple[:, ::-1], temple[100:180, 200:300]]
+    for photo, result in zip(photos, learner.predictor.predict_files(photos, top=3), strict=True):
+        confidence, familiarity = session.run(None, {"images": np.ascontiguousarray(photo)[None]})
+        assert result.prediction is not None
+        by_name = dict(zip(result.prediction.names, result.prediction.confidence, strict=True))
+        assert np.allclose(confidence[0], [by_name[name] for name in learner.classes], atol=1e-4)
+        assert abs(familiarity[0] - result.prediction.familiarity) < 1e-4
 
 
 @needs_photos

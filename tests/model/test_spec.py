@@ -10,16 +10,9 @@ from upcl import UserError
 from upcl.data.io.listing import ImageFile
 from upcl.methods.registry import VARIANTS
 from upcl.model.bundle import Bundle, ModelSpec
+from upcl.model.feature_spec import feature_spec
 from upcl.model.options import LearnOptions
-from upcl.model.spec import (
-    choose_image_shape,
-    copy_weights,
-    feature_spec,
-    make_method,
-    resolve_recipes,
-    resolve_spec,
-    restore_state,
-)
+from upcl.model.spec import choose_image_shape, copy_weights, make_method, resolve_recipes, resolve_spec, restore_state
 from upcl.training.pretrained import default_pretrained
 
 PATH = Path("model.upcl")
@@ -85,6 +78,16 @@ def test_only_memory_and_frozen_can_change_later() -> None:
     ):
         with pytest.raises(UserError, match=message):
             resolve_spec(LearnOptions(**options), images(), spec, PATH)
+
+
+def test_a_frozen_backbone_is_refused_by_methods_that_must_train_it() -> None:
+    with pytest.raises(UserError, match="PASS cannot learn from features of a frozen network: it rotates images"):
+        new_spec(method="pass", frozen=True)
+    with pytest.raises(UserError, match="which --set projector=256 adds"):
+        new_spec(method="upcl", frozen=True, options={"projector": 0})
+    existing = new_spec(method="memo", backbone="small")
+    with pytest.raises(UserError, match="every task adds a part to the backbone"):
+        resolve_spec(LearnOptions(frozen=True), images(), existing, PATH)
 
 
 def photo(width: int, height: int, *, grey: bool = False) -> ImageFile:

@@ -277,7 +277,7 @@ def test_a_frozen_backbone_needs_something_to_train_after_it(
     learner = Learner(tmp_path / "upcl.upcl").learn(photos / "first", pretrained, method="upcl", frozen=True)
     assert learner.require_bundle().spec.options["projector"] == 256
     bare = dataclasses.replace(pretrained, method="upcl", options={"projector": 0})
-    with pytest.raises(UserError, match="no parameters to train when the backbone is frozen"):
+    with pytest.raises(UserError, match="it trains only the backbone and a projector"):
         Learner(tmp_path / "m.upcl").learn(photos / "first", bare, frozen=True)
 
 

@@ -22,13 +22,13 @@ from upcl.training.pretrained import default_pretrained
 
 from .bundle import Bundle, ModelSpec
 from .extractor import feature_extractor
+from .feature_spec import feature_spec
 from .file import save
 from .intake import NewImages
 from .learner import Learner
 from .options import LearnOptions
 from .photo_features import BATCH_SIZE
 from .plan import plan_update
-from .spec import feature_spec
 from .update import apply_update
 
 CPU = torch.device("cpu")

@@ -82,6 +82,11 @@ class ModelState:
         calibration: how its scores become confidence.
         trained: short digests of all images learned from, by class: none of them is ever held out later.
         tested: digests of all images held out, by class, if they are stored as features.
+        assigned: digests of the photos that were given as learned from or held out, by a test folder for example. Of
+            other photos that a classifier in closed form stores, `choose_held_out` decides at every step.
+        strength: the regularisation of a classifier in closed form; None if it is not known, in files of older
+            versions.
+        method: the method of a classifier in closed form, which may change from step to step; empty: the spec's.
 
     Example:
         >>> from upcl.core.types import NO_SAMPLES
@@ -99,6 +104,9 @@ class ModelState:
     calibration: Calibration = UNCALIBRATED
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tested: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    assigned: frozenset[str] = frozenset()
+    strength: float | None = None
+    method: str = ""
 
     @property
     def class_names(self) -> list[str]:
@@ -224,8 +232,21 @@ class Bundle:
         Args:
             step: number of a step whose state is still stored.
         """
-        states = {number: state for number, state in self.states.items() if number <= step}
-        return replace(self, history=self.history[: step + 1], states=states)
+        states, method = {n: state for n, state in self.states.items() if n <= step}, self.states[step].method
+        spec = replace(self.spec, method=method, options={}) if method not in ("", self.spec.method) else self.spec
+        return replace(self, spec=spec, history=self.history[: step + 1], states=states)
+
+    def with_note(self, note: str) -> Bundle:
+        """Change the remark on the last step.
+
+        Args:
+            note: the new remark.
+        """
+        return replace(self, history=(*self.history[:-1], replace(self.history[-1], note=note)))
+
+    def without_earlier_states(self) -> Bundle:
+        """Drop all states but the last one, since they have what was removed."""
+        return replace(self, states={max(self.states): self.state})
 
 
 def _without_gram(state: ModelState) -> dict[str, Tensor]:

@@ -88,7 +88,8 @@ def _lines(bundle: Bundle, path: Path) -> Iterator[str]:
     yield f"- method: {METHODS[spec.method].title if spec.method in METHODS else _text(spec.method)}"
     yield f"- network: {spec.backbone}, {origin}{', frozen' if spec.frozen else ''}"
     yield f"- input: {spec.size} x {spec.size} pixels, the central square of a photo"
-    yield f"- written by: {_text(', '.join(f'{name} {version}' for name, version in bundle.written_by.items()))}"
+    if bundle.written_by:
+        yield f"- written by: {_text(', '.join(f'{name} {version}' for name, version in bundle.written_by.items()))}"
 
 
 def _accuracy(bundle: Bundle) -> Iterator[str]:
@@ -119,8 +120,8 @@ def _limits(bundle: Bundle) -> Iterator[str]:
         yield f"Fewer than {FEW_PHOTOS} photos were learned of: {_text(', '.join(few))}."
     by_class = bundle.history[-1].by_class
     known = {name: value for name, value in by_class.items() if value is not None}
-    if known:
-        worst = min(known, key=lambda name: known[name])
+    worst = min(known, key=lambda name: known[name], default="")
+    if worst and known[worst] < 100:
         yield f"Recognised least: {_text(worst)} ({known[worst]:.0f} % of its held-out photos)."
     yield "Only the central square of a photo is seen, and one class is named per photo."
 

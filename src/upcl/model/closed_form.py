@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from upcl.core.closed_form import Statistics
 from upcl.core.errors import UserError
@@ -17,13 +17,11 @@ from upcl.methods import Method
 from upcl.methods.closed_form import ClosedForm
 from upcl.methods.registry import method_options
 
-from .bundle import Bundle, Keep, ModelSpec, ModelState
-from .spec import AUTOMATIC_METHODS, copy_weights, find_package_method, make_method
+from .bundle import Bundle, Keep, ModelSpec
+from .spec import AUTOMATIC_METHODS, find_package_method, make_method
 
 MAX_RANPAC_PHOTOS = 5000
-MANY = 10  # photos per dimension from which the Gram matrix is stored: it is then smaller than the features
 FINETUNE_PAYS = 300  # photos per class: at 150, frozen features are ahead of fine-tuning, at 450 behind
-GRAM = "head.gram"
 Digests = dict[str, tuple[str, ...]]
 """Digests of the photos that a model learned from or holds out, by class."""
 
@@ -88,6 +86,26 @@ def sort_features(samples: Samples, trained: Digests, classes: tuple[str | None,
     return samples[torch.tensor(rows, dtype=torch.int64)], ordered
 
 
+class Fitted(NamedTuple):
+    """A classifier in closed form.
+
+    Attributes:
+        spec: what the model is made with, with the chosen method.
+        method: the method.
+        note: a sentence on the choice; empty if there was none.
+        strength: the regularisation.
+
+    Example:
+        >>> Fitted._fields
+        ('spec', 'method', 'note', 'strength')
+    """
+
+    spec: ModelSpec
+    method: Method[Any]
+    note: str
+    strength: float
+
+
 def fit_classifier(
     spec: ModelSpec,
     samples: Samples,
@@ -96,7 +114,8 @@ def fit_classifier(
     device: torch.device,
     gram: Tensor | None = None,
     earlier: Statistics | None = None,
-) -> tuple[ModelSpec, Method[Any], str]:
+    strength: float | None = None,
+) -> Fitted:
     """Compute the classifier of a model from all its features, by the best method if the model is automatic.
 
     Args:
@@ -107,47 +126,102 @@ def fit_classifier(
         device: where to compute.
         gram: the Gram matrix of all features, if it is known.
         earlier: statistics of earlier photos whose features are not kept; the method is then fixed.
+        strength: the regularisation, if it is known; the method is then fixed, and nothing is cross-validated.
 
     Returns:
-        The spec with the chosen method, the method, and a sentence on the choice (empty if there was none).
+        The method with its spec, and what was chosen.
 
     Example:
         >>> from upcl.nets import make_backbone
         >>> spec = ModelSpec("ncm", {}, "small", 3, 32, (0.5,) * 3, (0.2,) * 3, "20/class", features=True)
         >>> samples = Samples(torch.eye(128)[[0, 0, 1, 1]], torch.tensor([0, 0, 1, 1]))
         >>> backbone = make_backbone("small").state_dict()
-        >>> _, method, _ = fit_classifier(spec, samples, 2, backbone, torch.device("cpu"))
-        >>> method.scores(samples.inputs).argmax(1).tolist()
+        >>> fitted = fit_classifier(spec, samples, 2, backbone, torch.device("cpu"))
+        >>> fitted.method.scores(samples.inputs).argmax(1).tolist()
         [0, 0, 1, 1]
     """
-    features, labels = samples.inputs.to(device).float(), samples.labels.to(device)
-    shared: Statistics | None = None
-    choice = spec.automatic and earlier is None
+    features, labels = samples.inputs.to(device), samples.labels.to(device)
+    choice = spec.automatic and earlier is None and strength is None
     candidates, found = automatic_methods(len(samples), spec.keep) if choice else (spec.method,), {}
+    first, shared = None, None
+
+    def measure(method: ClosedForm, embeddings: Tensor) -> Statistics:
+        nonlocal shared
+        if embeddings is not features:
+            return method.net.head.measure(embeddings, labels)
+        if shared is None:
+            shared = method.net.head.measure(features, labels, None if gram is None else gram.to(device))
+            shared = shared + _padded(earlier, num_labels) if earlier else shared
+        return shared
+
     for name in candidates:
         chosen = dataclasses.replace(spec, method=name, options=_options(spec, name))
-        method = make_method(chosen, num_labels, device)
-        assert isinstance(method, ClosedForm)
-        method.net.grow(num_labels)
-        embeddings = method.net.projector(features)
-        if embeddings is not features:
-            method.net.head.statistics = method.net.head.measure(embeddings, labels)
-        else:  # several methods share them
-            if shared is None:
-                shared = method.net.head.measure(features, labels, None if gram is None else gram.to(device))
-                shared = shared + _padded(earlier, num_labels) if earlier else shared
-            method.net.head.statistics = shared
-        strength, accuracy = method.cross_validate(embeddings, labels)
-        found[name] = (accuracy, strength, chosen, method)
-    best = max(candidates, key=lambda name: found[name][0])
-    _, strength, chosen, method = found[best]
-    method.net.head.solution = method.solve(method.net.head.statistics, strength)
+        method = make_classifier(chosen, num_labels, device, beside=first)
+        first = first or method
+        if strength is not None:
+            found[name] = (strength, 1.0, chosen, method)
+            continue
+        embeddings = embeddings_of(method, features)
+        few = earlier is None and len(labels) < method.net.head.dim
+        if not few:
+            method.net.head.statistics = measure(method, embeddings)
+        found[name] = (*method.cross_validate(embeddings, labels, few=few), chosen, method)
+    validated = choice and bool((torch.bincount(labels) > 1).any())  # otherwise nothing was there to be recognised
+    best = max(candidates, key=lambda name: found[name][1])
+    best_strength, _, chosen, method = found[best]
+    method.net.head.statistics = measure(method, embeddings_of(method, features))
+    method.net.head.solution = method.solve(method.net.head.statistics, best_strength)
     method.net.backbone.load_state_dict(dict(backbone))
-    figures = ", ".join(f"{found[name][3].title} {100 * found[name][0]:.1f} %" for name in candidates)
-    note = f"classifier: {method.title}, the best in cross-validation ({figures})" if choice else ""
+    figures = ", ".join(f"{found[name][3].title} {100 * found[name][1]:.1f} %" for name in candidates)
+    note = f"classifier: {method.title}, the best in cross-validation ({figures})" if validated else ""
     if choice and len(samples) >= FINETUNE_PAYS * len(labels.unique()):
         note += "; with so many photos, a new model with --finetune is likely to be better, after hours of training"
-    return chosen, method, note
+    return Fitted(chosen, method, note, best_strength)
+
+
+def embeddings_of(method: ClosedForm, features: Tensor) -> Tensor:
+    """What the head of a method in closed form sees: features themselves, which are not copied, or their projection.
+
+    Args:
+        method: the method.
+        features: features of the backbone (N x d), in any precision.
+
+    Example:
+        >>> spec = ModelSpec("ncm", {}, "small", 3, 32, (0.5,) * 3, (0.2,) * 3, "20/class", features=True)
+        >>> features = torch.zeros(1, 128)
+        >>> embeddings_of(make_classifier(spec, 2, torch.device("cpu")), features) is features
+        True
+    """
+    projector = method.net.projector
+    return features if isinstance(projector, nn.Identity) else projector(features.float())
+
+
+def make_classifier(
+    spec: ModelSpec, num_labels: int, device: torch.device, beside: ClosedForm | None = None
+) -> ClosedForm:
+    """Build a method in closed form, with rows for all classes and no statistics.
+
+    Args:
+        spec: what the model is made with.
+        num_labels: number of labels, removed classes included.
+        device: where to compute.
+        beside: another method of the model, whose backbone it shares.
+
+    Example:
+        >>> spec = ModelSpec("ncm", {}, "small", 3, 32, (0.5,) * 3, (0.2,) * 3, "20/class", features=True)
+        >>> make_classifier(spec, 2, torch.device("cpu")).net.head.num_classes
+        2
+    """
+    if beside is None:
+        method = make_method(spec, num_labels, device)
+        assert isinstance(method, ClosedForm)
+    else:
+        method_class = find_package_method(spec.method)
+        assert issubclass(method_class, ClosedForm)
+        method = method_class(**spec.options)
+        method.start_beside(beside)
+    method.net.grow(num_labels)
+    return method
 
 
 def _padded(statistics: Statistics, num_labels: int) -> Statistics:
@@ -155,20 +229,6 @@ def _padded(statistics: Statistics, num_labels: int) -> Statistics:
     missing = num_labels - len(statistics.counts)
     sums, counts = F.pad(statistics.sums, (0, 0, 0, missing)), F.pad(statistics.counts, (0, missing))
     return Statistics(statistics.gram, sums, counts)
-
-
-def stored_statistics(state: ModelState, device: torch.device) -> Statistics:
-    """The statistics of all photos that a state which keeps no features learned from.
-
-    Args:
-        state: the state.
-        device: where to compute.
-
-    Example:
-        >>> stored_statistics(state, torch.device("cpu")).counts  # doctest: +SKIP
-        tensor([8., 8.], dtype=torch.float64)
-    """
-    return Statistics(*(state.weights[f"head.{name}"].to(device) for name in ("gram", "sums", "counts")))
 
 
 def automatic_methods(num_photos: int, keep: Keep = "features") -> tuple[str, ...]:
@@ -191,39 +251,6 @@ def _options(spec: ModelSpec, name: str) -> dict[str, Any]:
     return method_options(name, find_package_method(name), given)
 
 
-def changed_gram(
-    before: ModelState | None, samples: Samples, trained: Digests, classes: tuple[str | None, ...]
-) -> Tensor | None:
-    """The Gram matrix of all features after a change, from the one that a state stores: only photos that came or went
-    are computed.
-
-    Args:
-        before: the state before the change, if there is one.
-        samples: features after the change, as `sort_features` orders them.
-        trained: their digests.
-        classes: names of the classes by label after the change.
-
-    Returns:
-        The matrix (d x d); None if the state stores none.
-
-    Example:
-        >>> samples = Samples(torch.eye(2), torch.tensor([0, 1]))
-        >>> changed_gram(None, samples, {"cat": ("a",), "dog": ("b",)}, ("cat", "dog")) is None
-        True
-    """
-    if before is None or GRAM not in before.weights:
-        return None
-    old, new = photo_rows(before.trained, before.classes), photo_rows(trained, classes)
-    gram = before.weights[GRAM].clone()
-    for sign, features, rows in (
-        (-1, before.exemplars.inputs, [row for key, row in old.items() if key not in new]),
-        (1, samples.inputs, [row for key, row in new.items() if key not in old]),
-    ):
-        exact = F.normalize(features[rows].float()).double()
-        gram.addmm_(exact.T, exact, alpha=sign)
-    return gram
-
-
 def photo_rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[str, str], int]:
     """Where the features of each photo are, in the order of `sort_features`.
 
@@ -240,24 +267,3 @@ def photo_rows(trained: Digests, classes: tuple[str | None, ...]) -> dict[tuple[
     """
     keys = [(name, digest) for name in classes if name is not None for digest in trained.get(name, ())]
     return {key: row for row, key in enumerate(keys)}
-
-
-def weights_to_store(method: Method[Any], num_photos: int, keep: Keep = "features") -> dict[str, Tensor]:
-    """Copy the weights of a classifier that can be computed again from stored features. The Gram matrix is left out,
-    unless it is much smaller than the features.
-
-    Args:
-        method: the method.
-        num_photos: number of photos whose features are stored.
-        keep: with `none`, the Gram matrix is all that is left of the photos, besides class means.
-
-    Example:
-        >>> from upcl.checks import MethodHarness, few_digits
-        >>> from upcl.methods import METHODS
-        >>> GRAM in weights_to_store(MethodHarness(METHODS["ridge"], few_digits(1)).method, num_photos=100)
-        False
-    """
-    weights, dim = copy_weights(method), method.net.backbone.dim
-    if keep != "none" and (num_photos < MANY * dim or weights[GRAM].shape != (dim, dim)):
-        del weights[GRAM]
-    return weights

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,11 +14,14 @@ from torch import Tensor
 from upcl.core.errors import UserError
 from upcl.core.seeding import preserve_rng_state
 from upcl.methods.registry import method_options
+from upcl.nets import Network
+from upcl.nets.expandable import ExpandableNetwork
 
 from .bundle import Bundle, ModelSpec, ModelState
-from .closed_form import GRAM, is_closed_form
+from .closed_form import is_closed_form
 from .familiarity import PREFIX
 from .spec import find_package_method, make_method
+from .stored_sums import GRAM
 
 HEAD = "head."
 MAX_UNSTORED = 64  # times the weights in the file: a network may also have a Gram matrix that is not stored
@@ -39,24 +45,46 @@ def check_network(bundle: Bundle) -> None:
         Traceback (most recent call last):
         ValueError: its weights do not fit its network: backbone.stem.0.0.weight is missing
     """
-    spec, meta = bundle.spec, torch.device("meta")
-    try:
-        method_class = find_package_method(spec.method)
-        if method_class(**method_options(spec.method, method_class, spec.options)).needs_num_classes:
-            raise ValueError("a model cannot grow with its method")
-        with preserve_rng_state(), meta:
-            net = make_method(spec, 1, meta).net
-    except UserError:
-        return
-    layout, dim = net.state_dict(), net.backbone.dim
-    for state in [bundle.state] if spec.automatic else bundle.states.values():  # earlier ones may have another method
-        if problem := _find_problem(layout, dim, state):
+    spec = bundle.spec
+    nets: dict[str, Network[Any]] = {}
+    for state in [bundle.state] if spec.automatic else bundle.states.values():  # older versions do not store its method
+        other = state.method not in ("", spec.method)
+        made_with = dataclasses.replace(spec, method=state.method, options={}) if other else spec
+        try:
+            if made_with.method not in nets:
+                nets[made_with.method] = _empty_network(made_with)
+        except UserError:
+            return
+        net = nets[made_with.method]
+        with preserve_rng_state(), torch.device("meta"):
+            grown = _regrown(net, state) if isinstance(net, ExpandableNetwork) else net
+        if problem := _find_problem(grown, state):
             raise ValueError(f"its weights do not fit its network: {problem}")
 
 
-def _find_problem(layout: Mapping[str, Tensor], dim: int, state: ModelState) -> str:
+def _empty_network(spec: ModelSpec) -> Network[Any]:
+    """The network of a model before its first step, without memory."""
+    method_class, meta = find_package_method(spec.method), torch.device("meta")
+    if method_class(**method_options(spec.method, method_class, spec.options)).needs_num_classes:
+        raise ValueError("a model cannot grow with its method")
+    with preserve_rng_state(), meta:
+        return make_method(spec, 1, meta).net
+
+
+def _regrown(net: ExpandableNetwork, state: ModelState) -> ExpandableNetwork:
+    """The network after a state's steps; after fewer of them, if it has more tensors than the state by then."""
+    net = copy.deepcopy(net)
+    for num_new in state.growth:
+        if len(net.state_dict()) > len(state.weights):
+            break
+        net.regrow([num_new])
+    return net
+
+
+def _find_problem(net: Network[Any], state: ModelState) -> str:
     """What is wrong with the weights of a state; empty if nothing is."""
-    weights, num_classes, num_rows = state.weights, len(state.classes), 0
+    layout, dim = net.state_dict(), net.backbone.dim
+    weights, num_classes, num_rows = state.weights, len(state.classes), net.head.num_classes
     for name, planned in layout.items():
         found = weights.get(name)
         if found is None and name != GRAM:

@@ -147,7 +147,9 @@ class GrowingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _options(self, arrays: Arrays) -> LearnOptions:
         """Method and backbone are chosen by the first call only."""
-        options: dict[str, Any] = {"memory": self.memory, "epochs": self.epochs, "arrays": arrays}
+        given = {"memory": (self.memory, DEFAULT_MEMORY), "epochs": (self.epochs, DEFAULT_EPOCHS)}
+        options: dict[str, Any] = {name: value for name, (value, default) in given.items() if value != default}
+        options["arrays"] = arrays
         if not self.learner_.classes:
             options |= {"method": self.method, "backbone": self.backbone or DEFAULT_BACKBONE}
         return LearnOptions(max_forgetting=None, **options)
@@ -184,4 +186,4 @@ def _split(X: np.ndarray, y: np.ndarray, arrays: Arrays) -> NewImages:  # noqa: 
     """Hold out a part of each class; copies of one image stay together."""
     images, names = images_from_array(X, arrays), np.array([str(label) for label in y.tolist()])
     mask = hold_out(names, HELD_OUT_FRACTION, seed=0, groups=[image_digest(image) for image in images])
-    return NewImages(images[~mask], names[~mask].tolist(), images[mask], names[mask].tolist())
+    return NewImages(images[~mask], names[~mask].tolist(), images[mask], names[mask].tolist(), undecided=True)

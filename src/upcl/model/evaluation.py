@@ -18,6 +18,7 @@ from .familiarity import (
     familiarity_of,
     fit_familiarity,
     left_out_auroc,
+    spread_of,
     without_familiarity,
 )
 from .predictor import Predictor
@@ -60,7 +61,9 @@ class HeldOutResult:
         return replace(state, weights=weights, reading=self.reading, calibration=self.calibration)
 
 
-def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -> HeldOutResult:
+def evaluate_held_out(
+    method: Method[Any], spec: ModelSpec, state: ModelState, before: ModelState | None = None
+) -> HeldOutResult:
     """Evaluate a model on its held-out images.
 
     Accuracy and calibration are measured on the same images, and the better of two readings is chosen by them, so with
@@ -70,6 +73,8 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
         method: the method with the weights of the state.
         spec: what the model was created with.
         state: the state; its reading and calibration are not used.
+        before: a state that differs in a few photos only, so that its calibration and its spread within classes can be
+            used; by default they are measured.
 
     Example:
         >>> import numpy as np
@@ -83,7 +88,7 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
     held_out, num_labels = state.held_out, len(state.classes)
     familiarity = {}
     if spec.features and len(state.exemplars):
-        familiarity = fit_familiarity(state.exemplars, num_labels)
+        familiarity = fit_familiarity(state.exemplars, num_labels, spread_of(before.weights) if before else None)
     elif is_closed_form(spec):  # no features are kept, but sums
         familiarity = familiarity_of(method.net.head.statistics)
     if not len(held_out):
@@ -107,6 +112,8 @@ def evaluate_held_out(method: Method[Any], spec: ModelSpec, state: ModelState) -
     by_class = {
         name: _percent(correct[reading][rows[label]]) for label, name in enumerate(state.classes) if name is not None
     }
+    if before:
+        return HeldOutResult(reading, before.calibration, by_class, accuracy, familiarity)
     reference, auroc = None, None
     if len(state.exemplars) and familiarity:
         names = {label: name for label, name in enumerate(state.classes) if name is not None}

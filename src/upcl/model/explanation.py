@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from upcl.core.errors import UserError, unknown_choice
-from upcl.nets.backbones import MapExtractor
+from upcl.nets.extractors import MapExtractor
 from upcl.nets.statistics_head import StatisticsHead
 
 from .predictor import Predictor

@@ -9,6 +9,7 @@ import copy
 import importlib.util
 import io
 import json
+import threading
 from pathlib import Path
 
 import torch
@@ -26,6 +27,7 @@ OPSET = 18
 WEIGHT_STEPS = 2**22  # Pillow's filter weights are multiples of 1 / 2^22
 MAX_SIDE = 32_768  # pixels
 EXAMPLE = (torch.zeros(2, 5, 7, 3, dtype=torch.uint8),)
+_TRACING = threading.Lock()  # torch traces one program at a time
 INPUT = "RGB, uint8, images x height x width x 3, any height and width, after EXIF rotation; all else is in the graph"
 
 
@@ -42,7 +44,10 @@ def export_torch(learner: Learner, path: Path) -> None:
     Example:
         >>> export_torch(Learner("birds.upcl"), Path("birds.pt2"))  # doctest: +SKIP
     """
-    program = torch.export.export(PhotoClassifier(learner.predictor).eval(), EXAMPLE, dynamic_shapes=_dynamic_shapes())
+    with _TRACING:
+        program = torch.export.export(
+            PhotoClassifier(learner.predictor).eval(), EXAMPLE, dynamic_shapes=_dynamic_shapes()
+        )
     buffer = io.BytesIO()  # on a full disk, PyTorch's own writer of files ends the process
     torch.export.save(program, buffer, extra_files={"upcl.json": json.dumps(_metadata(learner))})
     write_atomic(path, buffer.getbuffer())
@@ -65,16 +70,17 @@ def export_onnx(learner: Learner, path: Path) -> None:
         raise UserError(f"exporting to ONNX needs {missing[0]}: pip install 'upcl[export]'")
     import onnx
 
-    program = torch.onnx.export(
-        PhotoClassifier(learner.predictor).eval(),
-        EXAMPLE,
-        dynamo=True,
-        opset_version=OPSET,
-        input_names=["images"],
-        output_names=["confidence", "familiarity"],
-        dynamic_shapes=_dynamic_shapes(),
-        verbose=False,
-    )
+    with _TRACING:
+        program = torch.onnx.export(
+            PhotoClassifier(learner.predictor).eval(),
+            EXAMPLE,
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=["images"],
+            output_names=["confidence", "familiarity"],
+            dynamic_shapes=_dynamic_shapes(),
+            verbose=False,
+        )
     assert program is not None
     graph = program.model_proto
     onnx.helper.set_model_props(graph, _metadata(learner))

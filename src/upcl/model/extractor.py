@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,4 +123,4 @@ def extract_images(images: NewImages, spec: ModelSpec, compute: Callable[[Tensor
 
     digests = [[image_digest(image)[:DIGEST_DIGITS] for image in part] for part in (images.train, images.held_out)]
     train, held_out = features(images.train), features(images.held_out)
-    return NewImages(train, images.train_names, held_out, images.held_out_names, (digests[0], digests[1]))
+    return dataclasses.replace(images, train=train, held_out=held_out, digests=(digests[0], digests[1]))

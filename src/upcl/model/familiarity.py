@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from upcl.core.closed_form import Statistics, class_ranks, class_sums
+from upcl.core.closed_form import CHUNK, Statistics, class_ranks, class_sums
 from upcl.core.types import Samples
 
 PREFIX = "familiarity."
@@ -76,8 +76,8 @@ class Familiarity(nn.Module):
         Args:
             features: backbone features (N x d), of any length.
         """
-        parts = features.split(max(1, MAX_COSINES // len(self.means)))
-        return torch.cat([self(part).max(1).values for part in parts])
+        parts = features.split(max(1, min(CHUNK, MAX_COSINES // len(self.means))))
+        return torch.cat([self(part.float()).max(1).values for part in parts])
 
 
 def fit_familiarity(samples: Samples, num_labels: int, spread: Spread | None = None) -> dict[str, Tensor]:
@@ -96,12 +96,12 @@ def fit_familiarity(samples: Samples, num_labels: int, spread: Spread | None = N
         >>> sorted(fit_familiarity(samples, num_labels=2))
         ['familiarity.basis', 'familiarity.centre', 'familiarity.means', 'familiarity.scales']
     """
-    features, labels = F.normalize(samples.inputs.float()), samples.labels
+    features, labels = samples.inputs, samples.labels
     counts = torch.bincount(labels, minlength=num_labels).double()
-    means = class_sums(features, labels, num_labels) / counts.clamp(min=1)[:, None]
+    means = class_sums(features, labels, num_labels, unit=True) / counts.clamp(min=1)[:, None]
     if spread is None:
-        some = _some(Samples(features, labels))
-        spread = _principal_axes(some.inputs.double() - means[some.labels])
+        some = _some(samples)
+        spread = _principal_axes(F.normalize(some.inputs.float()).double() - means[some.labels])
     return _named_tensors(means, counts, spread)
 
 
@@ -207,7 +207,7 @@ def cross_validated_familiarity(samples: Samples, num_labels: int, fitted: Mappi
         chosen = chosen[torch.isin(chosen.labels, rest.labels)]
         if len(chosen):
             familiarity = Familiarity(fit_familiarity(rest, num_labels, spread))
-            found.append(familiarity.nearest(_some(chosen).inputs.float()))
+            found.append(familiarity.nearest(_some(chosen).inputs))
         if sum(map(len, found)) >= ENOUGH:
             break
     return torch.cat(found)
@@ -247,7 +247,7 @@ def left_out_auroc(
         known, unknown = _some(known), _some(unknown)
         if len(known) and len(unknown):
             familiarity = Familiarity(fit_familiarity(learned, len(groups), spread))
-            scores = [familiarity.nearest(part.inputs.float()) for part in (known, unknown)]
+            scores = [familiarity.nearest(part.inputs) for part in (known, unknown)]
             is_known = np.repeat([1, 0], [len(known), len(unknown)])
             areas.append(float(roc_auc_score(is_known, torch.cat(scores).numpy())))
     return sum(areas) / len(areas) if areas else None
@@ -255,6 +255,22 @@ def left_out_auroc(
 
 def _shared_spread(samples: Samples, fitted: Mapping[str, Tensor]) -> Spread | None:
     """The spread of many photos, which does not change if some are left out; None for few photos."""
-    if len(samples) <= MAX_PHOTOS:
+    return spread_of(fitted) if len(samples) > MAX_PHOTOS else None
+
+
+def spread_of(weights: Mapping[str, Tensor]) -> Spread | None:
+    """How photos differ within classes, from what a model stores.
+
+    Args:
+        weights: weights that a model stores, or what `fit_familiarity` returned.
+
+    Returns:
+        The spread; None if the model has no familiarity.
+
+    Example:
+        >>> spread_of({}) is None
+        True
+    """
+    if f"{PREFIX}basis" not in weights:
         return None
-    return fitted[f"{PREFIX}basis"].double(), fitted[f"{PREFIX}scales"].double()
+    return weights[f"{PREFIX}basis"].double(), weights[f"{PREFIX}scales"].double()

@@ -118,7 +118,7 @@ class _Writer:
             "states": states,
             "pictures": self.add_pictures(bundle),
         }
-        self.archive.writestr(MANIFEST, json.dumps(manifest, indent=1, allow_nan=False))
+        self.archive.writestr(MANIFEST, json.dumps(manifest, allow_nan=False))
 
     def add_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> str:
         """Store tensors, and return the digest of their entry; what could not be read again is not written."""
@@ -140,6 +140,9 @@ class _Writer:
             "calibration": asdict(state.calibration),
             "trained": state.trained,
             "tested": state.tested,
+            "assigned": sorted(state.assigned),
+            "strength": state.strength,
+            "method": state.method,
         }
 
     def add_pictures(self, bundle: Bundle) -> dict[str, str]:
@@ -154,15 +157,19 @@ class _Writer:
         """Store images or features, and return what the manifest says about them."""
         labels = samples.labels.tolist()
         if samples.inputs.is_floating_point():
-            return {"images": [], "labels": labels, "rows": [self.add_feature(row) for row in samples.inputs]}
+            return {"images": [], "labels": labels, "rows": self.add_features(samples.inputs)}
         return {"images": [self.add_image(image) for image in samples.inputs], "labels": labels}
 
-    def add_feature(self, feature: Tensor) -> int:
-        content = feature.numpy().tobytes()
-        if content not in self.rows:
-            self.rows[content] = len(self.features)
-            self.features.append(feature)
-        return self.rows[content]
+    def add_features(self, features: Tensor) -> list[int]:
+        """Rows of the table of all features."""
+        found = []
+        for row in features:
+            key = hashlib.sha256(row.contiguous().numpy().data).digest()
+            if key not in self.rows:
+                self.rows[key] = len(self.features)
+                self.features.append(row)
+            found.append(self.rows[key])
+        return found
 
     def add_image(self, image: Tensor) -> str:
         digest = pixel_digest(image)
@@ -180,8 +187,12 @@ def _shared_weights(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]
     return {
         name: value
         for name, value in first.items()
-        if all(name in other and torch.equal(other[name], value) for other in others)
+        if all(name in other and _equal(other[name], value) for other in others)
     }
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one is other or torch.equal(one, other)
 
 
 def load(path: Path) -> Bundle:

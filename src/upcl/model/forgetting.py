@@ -9,10 +9,11 @@ from typing import Any
 from upcl.methods import Method
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import changed_gram, fit_classifier, is_closed_form, require_features, weights_to_store
+from .closed_form import fit_classifier, is_closed_form, require_features
 from .evaluation import evaluate_held_out
 from .extractor import backbone_weights
 from .spec import copy_weights
+from .stored_sums import changed_gram, weights_to_store
 from .update import utc_now
 
 REMOVED = "(removed)"
@@ -50,8 +51,9 @@ def forget_class(bundle: Bundle, name: str, method: Method[Any]) -> Bundle:
     if is_closed_form(spec):  # exactly as if the class had never been learned
         backbone, device = backbone_weights(state), method.setting.device
         gram = changed_gram(bundle.state, state.exemplars, state.trained, state.classes)
-        spec, method, _ = fit_classifier(spec, state.exemplars, len(state.classes), backbone, device, gram)
-        state = dataclasses.replace(state, weights=weights_to_store(method, len(state.exemplars)))
+        spec, method, _, strength = fit_classifier(spec, state.exemplars, len(state.classes), backbone, device, gram)
+        weights = weights_to_store(method, len(state.exemplars), before=bundle.state)
+        state = dataclasses.replace(state, weights=weights, strength=strength, method=spec.method)
     else:
         method.net.head.forget(label)
         state = dataclasses.replace(state, weights=copy_weights(method))
@@ -72,6 +74,7 @@ def _without_class(state: ModelState, label: int, name: str) -> ModelState:
         held_out=state.held_out[state.held_out.labels != label],
         trained={key: value for key, value in state.trained.items() if key != name},
         tested={key: value for key, value in state.tested.items() if key != name},
+        assigned=state.assigned.difference(state.trained.get(name, ()), state.tested.get(name, ())),
     )
 
 

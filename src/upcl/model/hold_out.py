@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from upcl.core.splits import hold_out
 from upcl.data.io.listing import ImageFile
@@ -28,8 +28,7 @@ def split_files(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[Image
         >>> [len(part) for part in split_files(files)]
         [8, 2]
     """
-    tested = [file for file in files if file.split == "test"]
-    train = [file for file in files if file.split == "train"]
+    train, tested = split_by_folder(files)
     if tested:
         return train, tested
     distinct: dict[str, set[str]] = {}
@@ -43,14 +42,44 @@ def split_files(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[Image
     return [*learned, *single], [file for file, held in zip(divided, mask, strict=True) if held]
 
 
-def split_by_digest(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
-    """Images to learn from and to hold out: those of a test folder, or the fifth with the smallest digests.
+def choose_held_out(
+    digests: Iterable[str], learned: int = 0, held_out: int = 0, *, at_least_one: bool = True
+) -> set[str]:
+    """Which photos of a class are held out: those with the smallest digests, about a fifth.
 
-    Whether a photo is held out depends on its content alone, not on when it arrives or with which others. Only a class
-    of at least five photos that would have none gives up one.
+    The choice depends on the set of photos alone, not on their order or on when they were learned. A class of at least
+    five photos holds out one or more, and every class learns from one or more.
+
+    Args:
+        digests: digests of the content of the photos, in hexadecimal.
+        learned: number of other photos of the class that are learned from in any case.
+        held_out: number of other photos of the class that are held out in any case.
+        at_least_one: whether a class of at least five photos that would hold out none gives up one.
+
+    Returns:
+        The digests of the photos to hold out.
+
+    Example:
+        >>> sorted(choose_held_out(f"{k:x}0000000" for k in range(10)))
+        ['00000000', '10000000', '20000000', '30000000']
+        >>> choose_held_out(["f0000000", "e0000000", "d0000000"], learned=2)
+        {'d0000000'}
+    """
+    ordered = sorted(set(digests))
+    chosen = [digest for digest in ordered if int(digest[:8], 16) < HELD_OUT_FRACTION * 16**8]
+    if at_least_one and not chosen and not held_out and len(ordered) + learned >= MIN_HELD_OUT_FROM:
+        chosen = ordered[:1]
+    return set(chosen[:-1] if len(chosen) == len(ordered) and not learned else chosen)
+
+
+def split_by_digest(
+    files: Sequence[ImageFile], *, at_least_one: bool = True
+) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Images to learn from and to hold out: those of a test folder, or what `choose_held_out` chooses of each class.
 
     Args:
         files: readable photos with the digests of their content, in hexadecimal.
+        at_least_one: whether a class of at least five photos that would hold out none gives up one.
 
     Returns:
         The photos to learn from, and those to hold out.
@@ -61,17 +90,45 @@ def split_by_digest(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[I
         >>> [file.path.name for file in split_by_digest(files)[1]]
         ['0.jpg', '1.jpg', '2.jpg', '3.jpg']
     """
-    tested = [file for file in files if file.split == "test"]
-    train = [file for file in files if file.split == "train"]
+    train, tested = split_by_folder(files)
     if tested:
         return train, tested
-    chosen: set[str] = set()
     by_label: dict[str, set[str]] = {}
     for file in train:
         by_label.setdefault(file.label, set()).add(file.digest)
-    for found in by_label.values():
-        digests = sorted(found)
-        small = [digest for digest in digests if int(digest[:8], 16) < HELD_OUT_FRACTION * 16**8]
-        small = digests[:1] if not small and len(digests) >= MIN_HELD_OUT_FROM else small
-        chosen.update(small if len(small) < len(digests) else small[:-1])
+    found = [choose_held_out(digests, at_least_one=at_least_one) for digests in by_label.values()]
+    chosen = set().union(*found)
     return [file for file in train if file.digest not in chosen], [file for file in train if file.digest in chosen]
+
+
+def split_by_folder(files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[ImageFile]]:
+    """Images of the training folder and of the test folder, which may be empty.
+
+    Args:
+        files: readable images.
+
+    Example:
+        >>> from pathlib import Path
+        >>> split_by_folder([ImageFile(Path("a.jpg"), "cat", "test")])[0]
+        []
+    """
+    return [file for file in files if file.split == "train"], [file for file in files if file.split == "test"]
+
+
+def note_untrained_classes(
+    train: Sequence[ImageFile], held_out: Sequence[ImageFile], known: Sequence[str]
+) -> list[str]:
+    """A remark on classes of a test folder that have no training images, if there are any.
+
+    Args:
+        train: images to learn from.
+        held_out: images to hold out.
+        known: names of classes that the model knows.
+
+    Example:
+        >>> from pathlib import Path
+        >>> note_untrained_classes([], [ImageFile(Path("a.jpg"), "cat", "test")], known=["dog"])
+        ['ignored: classes of the test folder without training images: cat']
+    """
+    ignored = sorted({file.label for file in held_out} - {file.label for file in train}.union(known))
+    return [f"ignored: classes of the test folder without training images: {', '.join(ignored[:5])}"] if ignored else []

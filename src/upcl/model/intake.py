@@ -43,6 +43,8 @@ class NewImages:
         digests: digests of the images to learn from and to hold out, if they are given as features; otherwise they are
             computed from the pixels.
         photos: files of the images to learn from by digest, for a model that keeps pictures.
+        undecided: whether a classifier in closed form may hold out some of the images to learn from, and decide again
+            at later steps; otherwise they are divided as given.
 
     Example:
         >>> pixels = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
@@ -57,6 +59,7 @@ class NewImages:
     held_out_names: Sequence[str]
     digests: tuple[Sequence[str], Sequence[str]] = ((), ())
     photos: Mapping[str, Path] = field(default_factory=dict)
+    undecided: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +75,7 @@ class Intake:
         trained: digests of all images that the model will have learned from, by class.
         tested: digests of all images that the model will hold out, by class.
         notes: remarks on images that were left out because the model knows them under another name.
+        assigned: digests of the new photos that were divided as given.
 
     Example:
         >>> from upcl.core.types import NO_SAMPLES
@@ -90,6 +94,7 @@ class Intake:
     trained: dict[str, tuple[str, ...]] = field(default_factory=dict)
     tested: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    assigned: frozenset[str] = frozenset()
 
     @property
     def added(self) -> tuple[str, ...]:
@@ -151,13 +156,31 @@ def sort_images(images: NewImages, before: ModelState | None) -> Intake:
     return Intake(
         classes=classes,
         num_old=len(old),
-        train=learned[learned.labels >= len(old)],
+        train=learned[learned.labels >= len(old)] if old else learned,
         extra=learned[learned.labels < len(old)],
         held_out=held_out.samples(labels),
         trained=_merge_digests(before.trained if before else {}, train, labels),
         tested=_merge_digests(before.tested if before else {}, held_out, labels),
         notes=notes,
+        assigned=frozenset() if images.undecided else frozenset([*train.digests, *held_out.digests]),
     )
+
+
+def select_rows(images: Tensor, indices: Sequence[int]) -> Tensor:
+    """Some images, or features; without a copy if they are all, in the same order.
+
+    Args:
+        images: the images.
+        indices: which of them.
+
+    Example:
+        >>> features = torch.eye(2)
+        >>> select_rows(features, [0, 1]) is features
+        True
+    """
+    if list(indices) == list(range(len(images))):
+        return images
+    return images[torch.tensor(indices, dtype=torch.int64)]
 
 
 def image_digest(image: Tensor) -> str:
@@ -199,8 +222,8 @@ class _Digested:
         return Samples(chosen.images, torch.tensor([labels[name] for name in chosen.names], dtype=torch.int64))
 
     def _select(self, indices: Sequence[int]) -> _Digested:
-        index = torch.tensor(indices, dtype=torch.int64)
-        return _Digested(self.images[index], [self.names[k] for k in indices], [self.digests[k] for k in indices])
+        images = select_rows(self.images, indices)
+        return _Digested(images, [self.names[k] for k in indices], [self.digests[k] for k in indices])
 
 
 def _known_digests(state: ModelState | None) -> dict[str, str]:

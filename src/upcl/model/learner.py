@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from upcl.core.errors import UserError, unknown_choice
+from upcl.core.progress import logger
 from upcl.core.seeding import preserve_rng_state
 from upcl.data.io.decoding import decode_images
 from upcl.data.io.listing import FolderListing, ImageFile, list_image_files
@@ -22,16 +23,18 @@ from upcl.training.environment import select_device
 from .bundle import Bundle, ModelSpec, ModelState
 from .editing import merge_classes, move_photo, remove_photo, rename_class
 from .extractor import extract_images, feature_extractor
+from .feature_spec import feature_spec
 from .file import ModelFileError
 from .forgetting import forget_class
-from .hold_out import split_by_digest, split_files
+from .hold_out import note_untrained_classes, split_files
 from .intake import NewImages
-from .options import LearnOptions, works_on_features
-from .photo_features import extract_photos, photo_digest, smallest_side
+from .options import LearnOptions, scratch_reason, works_on_features
+from .photo_features import extract_photos, photo_digest, typical_side
+from .photo_sides import Division, decides_sides, division_of, undivided
 from .pictures import with_pictures
 from .plan import check_options, plan_update, work_folder
 from .predictor import Predictor
-from .spec import choose_image_shape, feature_spec, make_method, restore_state
+from .spec import choose_image_shape, make_method, restore_state
 from .store import ModelStore
 from .update import EpochCallback, apply_update, remove_work_folder
 
@@ -85,24 +88,22 @@ class Learner(ModelStore):
 
         Args:
             folder: its sub-folders are the classes; or `train` and `test` folders of such sub-folders.
-            learn_options: options of the update, all at once.
+            learn_options: options of the update.
             on_epoch: called after every epoch with an `EpochResult`.
-            options: fields of `LearnOptions`, as in `learn("birds", epochs=10, memory="50/class")`; they override those
-                of `learn_options`.
-
-        Returns:
-            The learner itself, so that calls can be chained.
+            options: fields of `LearnOptions`, as in `learn("birds", memory="50/class")`; they override `learn_options`.
 
         Raises:
             UserError: if no image can be learned from, an option is wrong, or known classes lose too much accuracy.
         """
         chosen, root = dataclasses.replace(learn_options or LearnOptions(), **options), Path(folder)
         listing = list_image_files(root)
-        if works_on_features(chosen, self.bundle.spec if self.bundle else None, smallest_side(listing.files)):
+        existing, side = self.bundle.spec if self.bundle else None, typical_side(listing.files)
+        if works_on_features(chosen, existing, side):
             return self._learn_features(root, listing, chosen, on_epoch)
         files = inspect_files(listing.files)
-        train, held_out = self._split(root, listing, files)
-        existing = self.bundle.spec if self.bundle else None
+        train, held_out = self._split(root, listing, files, split_files)
+        if reason := "" if existing else scratch_reason(chosen, side):
+            logger.warning(reason)
         size, channels = shape = choose_image_shape(chosen, files, existing, self.path)
         with preserve_rng_state():  # mistakes are found before images are decoded and the lock file is written
             check_options(self.path, existing, shape, chosen, self.device)
@@ -121,21 +122,22 @@ class Learner(ModelStore):
         with self.exclusive():
             extractor = feature_extractor(spec, self.bundle.state if self.bundle else None, self.device)
             photos = extract_photos(listing.files, spec.size, *extractor)
-            train, held_out = self._split(root, listing, photos.files, by_digest=True)
-            return self._update(photos.offer(train, held_out), options, on_epoch, spec)
+            train, held_out = self._split(root, listing, photos.files, division_of(spec))
+            new = photos.offer(train, held_out, undecided=decides_sides(spec) and not held_out)
+            return self._update(new, options, on_epoch, spec)
 
     def _split(
-        self, root: Path, listing: FolderListing, files: Sequence[ImageFile], *, by_digest: bool = False
+        self, root: Path, listing: FolderListing, files: Sequence[ImageFile], divide: Division
     ) -> tuple[list[ImageFile], list[ImageFile]]:
         """Images to learn from and to hold out; remarks on the folder are noted."""
         report = report_on(root, listing, files)
         self.notes = list(report.notes())
         readable = [file for file in files if not file.error]
-        train, held_out = (split_by_digest if by_digest else split_files)(readable)
+        train, held_out = divide(readable)
         if not train:
             first = "" if not report.broken else f"; first error: {report.broken[0][0]}: {report.broken[0][1]}"
             raise UserError(f"{printable_path(root)} contains no readable image to learn from{first}")
-        self._note_untrained_classes(train, held_out)
+        self.notes += note_untrained_classes(train, held_out, self.classes)
         return train, held_out
 
     def learn_images(
@@ -151,11 +153,25 @@ class Learner(ModelStore):
         """
         options, existing = learn_options or LearnOptions(), self.bundle.spec if self.bundle else None
         with self.exclusive():
-            if not works_on_features(options, existing, min_side=0):
+            if not works_on_features(options, existing, side=0):
                 return self._update(images, options, on_epoch)
             spec = feature_spec(options, existing, self.path)
             compute, _ = feature_extractor(spec, self.bundle.state if self.bundle else None, self.device)
-            return self._update(extract_images(images, spec, compute), options, on_epoch, spec)
+            return self._update(undivided(extract_images(images, spec, compute), spec), options, on_epoch, spec)
+
+    def learn_features(self, images: NewImages, spec: ModelSpec, note: str = "") -> Learner:
+        """Learn photos whose features are known.
+
+        Args:
+            images: features to learn from and to hold out.
+            spec: as `feature_spec` returns it.
+            note: a remark for the history.
+        """
+        with self.exclusive():
+            self._update(images, LearnOptions(), None, spec)
+            if note:
+                self.replace(self.require_bundle().with_note(note))
+        return self
 
     def _update(
         self,
@@ -172,14 +188,9 @@ class Learner(ModelStore):
         remove_work_folder(plan.work_folder)
         return self
 
-    def _note_untrained_classes(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> None:
-        known = {file.label for file in train}.union(self.classes)
-        if ignored := sorted({file.label for file in held_out} - known):
-            self.notes.append(f"ignored: classes of the test folder without training images: {', '.join(ignored[:5])}")
-
-    def _set_bundle(self, bundle: Bundle | None) -> None:
+    def _set_bundle(self, bundle: Bundle | None, method: Method[Any] | None = None) -> None:
         super()._set_bundle(bundle)
-        self._predictor = None
+        self._predictor = Predictor(method, bundle.spec, bundle.state) if bundle and method else None
 
     # predicting
 
@@ -201,7 +212,7 @@ class Learner(ModelStore):
             A name for each file; "none of these" for images that resemble nothing learned.
 
         Raises:
-            UserError: if a file cannot be read. `Predictor.predict_files` reports errors per image instead.
+            UserError: if a file cannot be read.
         """
         paths = [Path(path) for path in ([images] if isinstance(images, str | Path) else images)]
         results = self.predictor.predict_files(paths, top=1, num_workers=os.cpu_count() or 1)
@@ -236,9 +247,8 @@ class Learner(ModelStore):
         with self.exclusive():
             bundle = self.require_bundle()
             if step not in bundle.states:
-                raise UserError(
-                    f"step {step} is not stored in {self.path}: choose from {str(sorted(bundle.states))[1:-1]}"
-                )
+                stored = str(sorted(bundle.states))[1:-1]
+                raise UserError(f"step {step} is not stored in {self.path}: choose from {stored}")
             self.replace(bundle.rolled_back(step))
         return self
 
@@ -267,9 +277,6 @@ class Learner(ModelStore):
         Args:
             name: the present name.
             new: the new name.
-
-        Raises:
-            UserError: if the class is unknown or the new name is taken.
         """
         with self.exclusive():
             self.replace(rename_class(self.require_bundle(), name, new))
@@ -281,9 +288,6 @@ class Learner(ModelStore):
         Args:
             name: the class that disappears.
             into: the class that gets its photos.
-
-        Raises:
-            UserError: if a class is unknown, or the classifier is not in closed form.
         """
         with self.exclusive(), preserve_rng_state():
             self.replace(merge_classes(self.require_bundle(), name, into, self.device))

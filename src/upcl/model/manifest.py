@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
 import torch
-from pydantic import FailFast, Field, NonNegativeInt, PositiveInt, TypeAdapter
+from pydantic import FailFast, Field, NonNegativeFloat, NonNegativeInt, PositiveInt, TypeAdapter
 from torch import Tensor
 
 from .bundle import MAX_STATES, HistoryEntry, ModelSpec
@@ -70,6 +70,9 @@ class StoredState:
     calibration: Calibration
     trained: dict[str, FixedItems[str]] = field(default_factory=dict)
     tested: dict[str, FixedItems[str]] = field(default_factory=dict)
+    assigned: tuple[str, ...] | None = None  # older versions did not decide again: all of them
+    strength: NonNegativeFloat | None = None
+    method: Literal["", "ncm", "slda", "ridge", "ranpac"] = ""
 
 
 SPEC = TypeAdapter(ModelSpec)

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import hashlib
 import os
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from upcl.data.io.images import BrokenImageError, image_size, open_file, open_im
 from upcl.data.io.listing import ImageFile
 from upcl.data.io.paths import cache_root, printable_path
 
-from .intake import NewImages
+from .intake import NewImages, select_rows
 
 BATCH_SIZE = 64
 NUM_MEASURED = 50  # images whose size is looked at
@@ -55,19 +56,20 @@ class PhotoFeatures:
         """The files without an error; `features` has a row for each."""
         return [file for file in self.files if not file.error]
 
-    def offer(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile]) -> NewImages:
+    def offer(self, train: Sequence[ImageFile], held_out: Sequence[ImageFile], *, undecided: bool = False) -> NewImages:
         """Offer the features of some files to a model.
 
         Args:
             train: files to learn from.
             held_out: files to hold out.
+            undecided: whether the model decides which of the files to learn from it holds out.
         """
         rows = {file.path: row for row, file in enumerate(self.readable)}
-        parts = [self.features[[rows[file.path] for file in part]] for part in (train, held_out)]
+        parts = [select_rows(self.features, [rows[file.path] for file in part]) for part in (train, held_out)]
         names = [[file.label for file in part] for part in (train, held_out)]
         digests = [[file.digest[:DIGEST_DIGITS] for file in part] for part in (train, held_out)]
         paths = {digest: file.path for digest, file in zip(digests[0], train, strict=True)}
-        return NewImages(parts[0], names[0], parts[1], names[1], (digests[0], digests[1]), paths)
+        return NewImages(parts[0], names[0], parts[1], names[1], (digests[0], digests[1]), paths, undecided)
 
 
 class FeatureCache:
@@ -163,21 +165,21 @@ def feature_cache(identity: str, dim: int) -> FeatureCache:
     return FeatureCache(cache_root() / "features" / f"{digest}.bin", dim)
 
 
-def smallest_side(files: Sequence[ImageFile]) -> int:
-    """The shortest side of a few of the images, from their headers; 0 if none can be read.
+def typical_side(files: Sequence[ImageFile]) -> int:
+    """The shorter side of a typical image: the median of a few of them, from their headers; 0 if none can be read.
 
     Args:
         files: the images.
 
     Example:
-        >>> smallest_side([ImageFile(Path("missing.jpg"), "cat", "train")])
+        >>> typical_side([ImageFile(Path("missing.jpg"), "cat", "train")])
         0
     """
     sides = []
     for file in files[:: max(1, len(files) // NUM_MEASURED)]:
         with contextlib.suppress(BrokenImageError):
             sides.append(min(image_size(file.path)))
-    return min(sides, default=0)
+    return statistics.median_low(sides) if sides else 0
 
 
 def photo_digest(photo: str | Path) -> str:
@@ -237,7 +239,7 @@ def extract_photos(
     done: list[ImageFile] = []
     rows = np.empty((len(files), cache.dtype["features"].shape[0]), np.float16)
     num = 0
-    with track("looking at photos", len(files)) as advance:
+    with track("processing photos", len(files)) as advance:
         for photos in _decoded_batches(files, size, cache):
             new = [photo for photo in photos if photo.pixels is not None]
             computed = iter(_compute(new, compute, cache) if new else ())

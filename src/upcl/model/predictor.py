@@ -24,6 +24,7 @@ from .sources import ImageSource, decode_image, split_images
 
 NONE_OF_THESE = "none of these"
 BATCH_SIZE = 64
+NUM_COMPARED = 4096  # exemplars that are compared with an image at a time
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Prediction:
         names: names of classes, the most likely first.
         confidence: their calibrated probabilities.
         familiarity: how much the image resembles the nearest class, a cosine.
-        known: whether the image resembles anything learned, that is, its familiarity reaches the threshold.
+        known: whether the image resembles anything learned: its familiarity reaches the threshold, and the most likely
+            class is not one of other things, which is called "none of these" itself.
 
     Example:
         >>> Prediction(("cat", "dog"), (0.6, 0.4), familiarity=0.2, known=False).name
@@ -97,10 +99,11 @@ class Predictions:
         num_present = sum(name is not None for name in self.classes)
         values, labels = self.confidence.topk(min(k, num_present), 1)
         rows = zip(labels.tolist(), values.tolist(), self.familiarity.tolist(), self.known.tolist(), strict=True)
-        return [
-            Prediction(tuple(str(self.classes[label]) for label in row), tuple(sure), familiarity, known)
-            for row, sure, familiarity, known in rows
-        ]
+        found = []
+        for row, sure, familiarity, known in rows:
+            names = tuple(str(self.classes[label]) for label in row)
+            found.append(Prediction(names, tuple(sure), familiarity, known and names[0] != NONE_OF_THESE))
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +152,11 @@ class Predictor:
     @torch.no_grad()
     def __init__(self, method: Method[Any], spec: ModelSpec, state: ModelState) -> None:
         self.method, self.spec, self.state = method, spec, state
-        features = method.extract(state.exemplars)
+        features = (
+            state.exemplars.inputs.to(method.setting.device) if spec.features else method.extract(state.exemplars)
+        )
         self.scoring = Scoring(method, state, features)
-        self.exemplar_features = F.normalize(features).cpu()
+        self.exemplar_features = features.cpu()
         self._lock = threading.Lock()
 
     @torch.no_grad()
@@ -238,5 +243,6 @@ class Predictor:
             Positions in `state.exemplars` with cosines, the largest first.
         """
         positions = torch.arange(len(self.exemplar_features)) if among is None else torch.tensor(among).long()
-        cosines, indices = (self.exemplar_features[positions] @ features).topk(min(k, len(positions)))
+        parts = [F.normalize(self.exemplar_features[part].float()) @ features for part in positions.split(NUM_COMPARED)]
+        cosines, indices = torch.cat(parts).topk(min(k, len(positions)))
         return list(zip(positions[indices].tolist(), cosines.tolist(), strict=True))

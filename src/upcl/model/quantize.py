@@ -84,7 +84,7 @@ def labelled_photos(learner: Learner, folder: Path | None) -> LabelledPhotos:
     state = bundle.state
     if folder is None:
         if bundle.spec.features:
-            raise UserError("this model stores no images to choose 8-bit ranges by: add --photos FOLDER")
+            raise UserError("this model stores no images to calibrate the 8-bit ranges with: add --photos FOLDER")
         if not len(state.held_out):
             raise UserError("the model has no held-out images to compare with: add --photos FOLDER")
         names = [str(state.classes[label]) for label in state.held_out.labels.tolist()]

@@ -102,6 +102,9 @@ class EntryReader:
             calibration=entry.calibration,
             trained=entry.trained,
             tested=entry.tested,
+            assigned=_assigned(entry),
+            strength=entry.strength,
+            method=entry.method,
         )
         check_photos(self.spec, state)
         return state
@@ -133,6 +136,11 @@ class EntryReader:
         if pixel_digest(tensor) != digest:
             raise ValueError(f"image {digest} does not match its digest")
         return tensor
+
+
+def _assigned(entry: StoredState) -> frozenset[str]:
+    known = frozenset(digest for part in (entry.trained, entry.tested) for found in part.values() for digest in found)
+    return known if entry.assigned is None else known.intersection(entry.assigned)
 
 
 def _checked_labels(stored: StoredSamples, num_classes: int) -> Tensor:

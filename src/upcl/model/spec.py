@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from upcl.core.budget import Budget
 from upcl.core.errors import UserError
-from upcl.core.memory import Budget
 from upcl.core.options import check_values, fields_of
 from upcl.core.recipes import RECIPES, Recipes, override_recipes, split_recipe_options
 from upcl.data import Transform
@@ -27,7 +27,6 @@ from upcl.data.defaults import (
 )
 from upcl.data.io.listing import ImageFile
 from upcl.methods import Method, Setting
-from upcl.methods.closed_form import ClosedForm
 from upcl.methods.registry import build_method, find_method, method_options
 from upcl.nets import Execution, Precision, num_features
 from upcl.nets.pretrained import infer_backbone, read_weights
@@ -35,56 +34,13 @@ from upcl.training.pretrained import find_pretrained, is_pretrained
 
 from .bundle import ModelSpec, ModelState
 from .familiarity import without_familiarity
-from .options import MIN_PRETRAINED_SIDE, LearnOptions, pretrained_choice
+from .options import DEFAULT_EPOCHS, LearnOptions, pretrained_choice
 
 DEFAULT_METHOD = "upcl"
 AUTOMATIC_METHODS = ("ncm", "slda", "ridge", "ranpac")  # of equals, the first is the simplest
 FROZEN_PROJECTOR_DIM = 256  # of the projector that learns where the backbone is frozen
 PRETRAINED_LR = 0.01  # lower than for training from scratch
 PRETRAINED_SIZE = 224  # pixels: the size that pretrained networks expect
-
-
-def feature_spec(options: LearnOptions, existing: ModelSpec | None, path: Path) -> ModelSpec:
-    """The spec of a model that works on features of a frozen pretrained backbone.
-
-    Args:
-        options: options of the user.
-        existing: the model's spec; None for a new model.
-        path: the model's file, for messages.
-
-    Raises:
-        UserError: if an option is unknown, impossible, or contradicts the existing model.
-
-    Example:
-        >>> feature_spec(LearnOptions(), None, Path("model.upcl")).method  # doctest: +SKIP
-        'ncm'
-    """
-    if existing:
-        return _updated_spec(options, existing, path)
-    choice = pretrained_choice(options, MIN_PRETRAINED_SIDE)
-    assert choice is not None
-    automatic = options.method is None
-    method = options.method or AUTOMATIC_METHODS[0]
-    if options.keep == "none" and (method == "ranpac" or not issubclass(find_package_method(method), ClosedForm)):
-        raise UserError(f"--keep none works with ncm, slda and ridge; {method} needs what it learned from")
-    known = find_pretrained(choice) if is_pretrained(choice) else None
-    file = Path(choice)
-    return ModelSpec(
-        method=method,
-        options=_growing_method_options(method, dataclasses.replace(options, frozen=True)),
-        backbone=known.architecture if known else infer_backbone(read_weights(file), file),
-        channels=3,
-        size=options.size or (known.size if known else PRETRAINED_SIZE),
-        mean=known.mean if known else IMAGENET_MEAN,
-        std=known.std if known else IMAGENET_STD,
-        memory=options.memory or DEFAULT_MEMORY,
-        pretrained=choice,
-        frozen=True,
-        features=True,
-        automatic=automatic,
-        keep=options.keep or "features",
-        arrays=options.arrays,
-    )
 
 
 def choose_image_shape(
@@ -143,11 +99,25 @@ def resolve_spec(options: LearnOptions, images: Tensor, existing: ModelSpec | No
             f"--memory {options.memory} is too small for a single image, so known classes would be forgotten: "
             f"try {DEFAULT_MEMORY}"
         )
-    return _updated_spec(options, existing, path) if existing else _new_spec(options, images)
+    return updated_spec(options, existing, path) if existing else _new_spec(options, images)
 
 
-def _updated_spec(options: LearnOptions, existing: ModelSpec, path: Path) -> ModelSpec:
-    """The spec of an existing model: memory and frozen may change, anything else must agree."""
+def updated_spec(options: LearnOptions, existing: ModelSpec, path: Path) -> ModelSpec:
+    """The spec of an existing model: memory and frozen may change, anything else must agree.
+
+    Args:
+        options: options of the user.
+        existing: the model's spec.
+        path: the model's file, for messages.
+
+    Raises:
+        UserError: if an option contradicts the model.
+
+    Example:
+        >>> spec = ModelSpec("upcl", {}, "small", channels=1, size=8, mean=(0.5,), std=(0.2,), memory="20/class")
+        >>> updated_spec(LearnOptions(memory="5/class"), spec, Path("model.upcl")).memory
+        '5/class'
+    """
     method_class = find_package_method(existing.method)
     requested = check_values(
         method_class, split_recipe_options(options.options)["method"], f"option of {method_class.name}"
@@ -159,9 +129,9 @@ def _updated_spec(options: LearnOptions, existing: ModelSpec, path: Path) -> Mod
             raise UserError(
                 f"{path}: {name} cannot change after the model was created: stored {stored[name]}, requested {value}"
             )
-    return dataclasses.replace(
-        existing, memory=options.memory or existing.memory, frozen=existing.frozen or options.frozen
-    )
+    frozen = existing.frozen or options.frozen
+    method_class(**existing.options).check_frozen(frozen)
+    return dataclasses.replace(existing, memory=options.memory or existing.memory, frozen=frozen)
 
 
 def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
@@ -171,7 +141,7 @@ def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
     _, channels, _, size = images.shape
     spec = ModelSpec(
         method=name,
-        options=_growing_method_options(name, options),
+        options=growing_method_options(name, options),
         backbone=options.backbone or default_backbone(size),
         channels=channels,
         size=size,
@@ -192,14 +162,28 @@ def _new_spec(options: LearnOptions, images: Tensor) -> ModelSpec:
     return dataclasses.replace(spec, mean=mean, std=std)
 
 
-def _growing_method_options(name: str, options: LearnOptions) -> dict[str, Any]:
-    """All fields of a method; methods that must know the number of classes in advance are refused."""
+def growing_method_options(name: str, options: LearnOptions) -> dict[str, Any]:
+    """All fields of a method; methods that must know the number of classes in advance are refused.
+
+    Args:
+        name: the method's name.
+        options: options of the user.
+
+    Raises:
+        UserError: if the method cannot grow, or an option is unknown.
+
+    Example:
+        >>> growing_method_options("ridge", LearnOptions(options={"penalty": 0.1}))
+        {'penalty': 0.1}
+    """
     method_class = find_package_method(name)
     given = split_recipe_options(options.options)["method"]
     if options.frozen and "projector" in fields_of(method_class):
         given = {"projector": FROZEN_PROJECTOR_DIM, **given}  # otherwise only fixed prototypes follow the backbone
     values = method_options(name, method_class, given)
-    if method_class(**values).needs_num_classes:
+    method = method_class(**values)
+    method.check_frozen(options.frozen)
+    if method.needs_num_classes:
         raise UserError(
             f"{method_class.title} with these options needs the number of classes in advance, so a model cannot grow "
             "with it: choose another method, such as upcl, icarl or wa"
@@ -224,7 +208,7 @@ def resolve_recipes(options: LearnOptions, spec: ModelSpec) -> Recipes:
     given = options.options
     if spec.pretrained and not spec.frozen:
         given = {"recipe.lr": PRETRAINED_LR, **given}
-    return override_recipes(_quick_recipes(), options.epochs, split_recipe_options(given))
+    return override_recipes(_quick_recipes(), options.epochs or DEFAULT_EPOCHS, split_recipe_options(given))
 
 
 def _quick_recipes() -> Recipes:

@@ -7,9 +7,11 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from upcl.core.errors import UserError
 from upcl.core.files import exclusive_lock, remove_partials
+from upcl.methods import Method
 
 from .bundle import Bundle
 from .file import load, save
@@ -72,16 +74,21 @@ class ModelStore:
             finally:
                 self.file_version = file_version(self.path)
 
-    def replace(self, bundle: Bundle) -> None:
+    def replace(self, bundle: Bundle, method: Method[Any] | None = None) -> None:
         """Write the model; the old file stays intact until the new one is complete.
 
         Args:
             bundle: the new model.
+            method: its method with all weights, if it is at hand: it need not be loaded again.
         """
         save(bundle, self.path)
-        self._set_bundle(bundle)
+        self._set_bundle(bundle, method)
 
-    def _set_bundle(self, bundle: Bundle | None) -> None:
+    def close(self) -> None:
+        """Forget the model in memory, after its file was removed."""
+        self._set_bundle(None)
+
+    def _set_bundle(self, bundle: Bundle | None, method: Method[Any] | None = None) -> None:  # noqa: ARG002
         self.bundle = bundle
 
 

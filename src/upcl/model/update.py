@@ -22,18 +22,13 @@ from upcl.training.run_folder import RunFolder
 from upcl.training.task_trainer import Stopwatch, TaskTrainer
 
 from .bundle import Bundle, HistoryEntry, ModelState
-from .closed_form import (
-    changed_gram,
-    fit_classifier,
-    is_closed_form,
-    sort_features,
-    stored_statistics,
-    weights_to_store,
-)
+from .closed_form import fit_classifier, is_closed_form, sort_features
 from .evaluation import HeldOutResult, evaluate_held_out
 from .extractor import backbone_weights, load_pretrained_weights
+from .photo_sides import PhotoSides, decide_sides, decides_sides, known_photos
 from .plan import IDENTITY_KEYS, UpdateIdentity, UpdatePlan, identify
 from .spec import copy_weights, make_method, restore_state
+from .stored_sums import changed_gram, stored_statistics, weights_to_store
 
 MAX_HELD_OUT = 20  # images per class
 SAVE_SECONDS = 15  # between two checkpoints of an update
@@ -82,33 +77,56 @@ def apply_update(plan: UpdatePlan, on_epoch: EpochCallback | None = None) -> Bun
 
 def _apply_closed_form(plan: UpdatePlan) -> Bundle:
     """Compute the classifier from the features of all photos, old and new."""
-    stopwatch, intake = Stopwatch(), plan.intake
-    earlier = plan.before.exemplars if plan.before else intake.train[:0]
-    samples, trained = earlier + intake.train + intake.extra, intake.trained
-    keeps = plan.spec.keep != "none"
-    if keeps:
-        samples, trained = sort_features(samples, trained, intake.classes)
-    held_out = (plan.before.held_out if plan.before else intake.held_out[:0]) + intake.held_out
-    held_out, tested = sort_features(held_out, intake.tested, intake.classes)
-    backbone = backbone_weights(plan.before) if plan.before else _prepare_method(plan).net.backbone.state_dict()
-    gram = changed_gram(plan.before, samples, trained, intake.classes) if keeps else None
-    sums = None if keeps or plan.before is None else stored_statistics(plan.before, plan.device)
-    spec, method, note = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device, gram, sums)
+    stopwatch, intake, before = Stopwatch(), plan.intake, plan.before
+    sides, assigned = _photo_sides(plan)
+    samples, keeps = sides.learned, plan.spec.keep != "none"
+    backbone = backbone_weights(before) if before else _prepare_method(plan).net.backbone.state_dict()
+    gram = changed_gram(before, samples, sides.trained, intake.classes) if keeps else None
+    sums = None if keeps or before is None else stored_statistics(before, plan.device)
+    strength = before.strength if sums and before else None  # chosen once: there is nothing to choose it again with
+    fitted = fit_classifier(plan.spec, samples, len(intake.classes), backbone, plan.device, gram, sums, strength)
     state = ModelState(
-        weights=weights_to_store(method, len(samples), spec.keep),
+        weights=weights_to_store(fitted.method, len(samples), fitted.spec.keep, before),
         growth=(len(intake.classes),),
         classes=intake.classes,
         exemplars=samples if keeps else samples[:0],
-        held_out=held_out,
-        trained=trained,
-        tested=tested,
+        held_out=sides.held_out,
+        trained=sides.trained,
+        tested=sides.tested,
+        assigned=assigned,
+        strength=fitted.strength,
+        method=fitted.spec.method,
     )
-    result = evaluate_held_out(method, spec, state)
+    result = evaluate_held_out(fitted.method, fitted.spec, state)
     if plan.history:
         check_forgetting(plan.history[-1].by_class, result.by_class, plan.max_forgetting)
-    entry = _history_entry(plan, method, result, stopwatch.seconds())
-    bundle = dataclasses.replace(plan.bundle or Bundle(spec, (), {}), spec=spec)
-    return bundle.with_step(dataclasses.replace(entry, note=note), result.apply(state))
+    entry = _history_entry(plan, fitted.method, result, stopwatch.seconds())
+    entry = dataclasses.replace(entry, note=fitted.note, **_learned_counts(state, before, intake.num_old))
+    bundle = dataclasses.replace(plan.bundle or Bundle(fitted.spec, (), {}), spec=fitted.spec)
+    return bundle.with_step(entry, result.apply(state))
+
+
+def _photo_sides(plan: UpdatePlan) -> tuple[PhotoSides, frozenset[str]]:
+    """All photos, old and new, divided into learned and held-out ones, and which of them were assigned."""
+    intake, before = plan.intake, plan.before
+    earlier = before.exemplars if before else intake.train[:0]
+    held_out = (before.held_out if before else intake.held_out[:0]) + intake.held_out
+    sides = PhotoSides(earlier + intake.train + intake.extra, intake.trained, held_out, intake.tested)
+    if not decides_sides(plan.spec):  # the features of earlier photos are gone
+        held_out, tested = sort_features(held_out, intake.tested, intake.classes)
+        return sides._replace(held_out=held_out, tested=tested), frozenset()
+    assigned = (before.assigned if before else frozenset()) | intake.assigned
+    sides = decide_sides(sides, intake.classes, assigned)
+    present = (digest for part in (sides.trained, sides.tested) for found in part.values() for digest in found)
+    return sides, assigned.intersection(present)
+
+
+def _learned_counts(state: ModelState, before: ModelState | None, num_old: int) -> dict[str, Any]:
+    """How many photos a step learned from, and how many of them were of each class that was known before."""
+    known = known_photos(before) if before else set()
+    counts = {name: len(set(found) - known) for name, found in state.trained.items()}
+    old = {name: counts.get(name, 0) for name in state.classes[:num_old] if name is not None}
+    return {"images": sum(counts.values()), "extra": {name: num for name, num in old.items() if num}}
 
 
 def check_forgetting(
@@ -185,7 +203,7 @@ def _train_task(plan: UpdatePlan, method: Method[Any], on_epoch: EpochCallback |
 
 def _reselect_exemplars(plan: UpdatePlan, method: Method[Any]) -> float:
     """Without a new class there is nothing to train: only the exemplars are selected again, which takes no time."""
-    method.memory.update(plan.task, method.extract)
+    method.memory.update(plan.task, method.extract, method.net.num_bytes)
     return 0.0
 
 

@@ -132,7 +132,11 @@ def test_the_time_for_headers_ends_with_the_headers(served: Served, monkeypatch:
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", SLOW_BODY, REQUEST % b""], ids=["silent", "half", "slow", "idle"])
 def test_connections_that_wait_for_their_clients_lock_nobody_out(sent: bytes, served: Served) -> None:
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(served.connect(sent)) for _ in range(140)]
+        clients = []
+        for _ in range(140):
+            clients.append(stack.enter_context(served.connect(sent)))
+            if sent == REQUEST % b"":
+                clients[-1].recv(1000)  # until it is answered, the client does not let the server wait
         with served.connect(REQUEST % b"") as honest:
             assert honest.recv(100).startswith(b"HTTP/1.1 200")
         with contextlib.suppress(ConnectionError):

@@ -43,7 +43,7 @@ def test_fifty_requests_at_once_are_all_answered(address: str, photo: bytes) -> 
 
 
 def wait_for(condition: Callable[[], Any]) -> Any:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 90
     while not (found := condition()):
         assert time.monotonic() < until, "the page never reached this state"
         time.sleep(0.1)

@@ -11,7 +11,7 @@ import pytest
 
 from upcl.model.learner import Learner
 from upcl.model.predictor import Predictor
-from upcl.model.server.limits import MAX_CONCURRENT
+from upcl.model.server.limits import DECODING, MAX_CONCURRENT
 from upcl.model.server.schemas import ImageResponse
 from upcl.model.server.service import Service, Upload
 
@@ -59,7 +59,7 @@ def test_files_are_not_read_before_it_is_their_turn(learner: Learner, photo: byt
     upload = Upload("a.png", io.BytesIO(photo))
     with ExitStack() as slots, ThreadPoolExecutor(1) as pool:
         for _ in range(MAX_CONCURRENT):
-            slots.enter_context(Service._slots)
+            slots.enter_context(DECODING)
         answer = pool.submit(Service(learner).predict, [upload], 1)
         time.sleep(0.05)
         assert upload.file.tell() == 0

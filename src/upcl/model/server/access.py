@@ -28,6 +28,7 @@ class AccessControl:
     Args:
         app: the application.
         token: what clients must send as a bearer token.
+        open_paths: files of the page, which need no token.
 
     Example:
         >>> from fastapi import FastAPI
@@ -39,8 +40,8 @@ class AccessControl:
         {'detail': 'missing or invalid token'}
     """
 
-    def __init__(self, app: ASGIApp, token: str | None = None) -> None:
-        self.app, self.token = app, token
+    def __init__(self, app: ASGIApp, token: str | None = None, open_paths: tuple[str, ...] = ()) -> None:
+        self.app, self.token, self.open_paths = app, token, (*OPEN_PATHS, *open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse one request, or hand it on.
@@ -60,7 +61,7 @@ class AccessControl:
             return JSONResponse({"detail": message}, 403)
         if path != PAGE and is_foreign(headers):
             return JSONResponse({"detail": "requests of pages of other sites are not answered"}, 403)
-        if self.token and path not in OPEN_PATHS:
+        if self.token and path not in self.open_paths:
             scheme, _, given = _only(headers, "authorization").partition(" ")
             if scheme.lower() != "bearer" or not secrets.compare_digest(given.strip().encode(), self.token.encode()):
                 return JSONResponse({"detail": "missing or invalid token"}, 401, {"WWW-Authenticate": "Bearer"})

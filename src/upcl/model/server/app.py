@@ -54,7 +54,7 @@ def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOU
     app = FastAPI(title="upcl", version=version("upcl"), docs_url=None, redoc_url=None)
     app.add_middleware(RequestLimits, max_bytes=MAX_BYTES, timeout=timeout)
     app.add_middleware(AccessControl, token=token)  # comes first
-    app.add_exception_handler(RequestValidationError, _explain_validation)
+    app.add_exception_handler(RequestValidationError, explain_validation)
     access = [Security(HTTPBearer(auto_error=False))]  # describes it in the schema
 
     @app.api_route("/", methods=["GET", "HEAD"], response_class=HTMLResponse, include_in_schema=False)
@@ -80,7 +80,7 @@ def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOU
         """Predict what up to 16 images show. Confidence is calibrated; `known` is false for "none of these"."""
         if len(images) > MAX_IMAGES:
             raise HTTPException(413, f"{len(images)} images exceed the limit of {MAX_IMAGES}")
-        uploads = [Upload(_printable(image.filename or "image"), image.file) for image in images]
+        uploads = [Upload(printable_name(image.filename or "image"), image.file) for image in images]
         try:
             async with asyncio.timeout(timeout):
                 return await asyncio.to_thread(lambda: served.latest().predict(uploads, top))
@@ -90,12 +90,28 @@ def make_app(learner: Learner, token: str | None = None, timeout: float = TIMEOU
     return app
 
 
-def _explain_validation(_: Request, error: Exception) -> JSONResponse:
-    """What is wrong, without the input itself, which may be long and need not be valid text."""
+def explain_validation(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG001
+    """What is wrong, without the input itself, which may be long and need not be valid text.
+
+    Args:
+        request: the request, which is not repeated.
+        error: what FastAPI raised.
+
+    Example:
+        >>> app.add_exception_handler(RequestValidationError, explain_validation)  # doctest: +SKIP
+    """
     assert isinstance(error, RequestValidationError)
     return JSONResponse({"detail": [{key: e[key] for key in ("type", "loc", "msg")} for e in error.errors()]}, 422)
 
 
-def _printable(name: str) -> str:
-    """A file name as JSON can hold it: clients choose its encoding, and some have half characters."""
+def printable_name(name: str) -> str:
+    """A file name as JSON can hold it: clients choose its encoding, and some have half characters.
+
+    Args:
+        name: the name that a client sent.
+
+    Example:
+        >>> printable_name("7.jpg")
+        '7.jpg'
+    """
     return name.encode(errors="replace").decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
@@ -16,6 +17,7 @@ MAX_BYTES_IN_FLIGHT = 64 * 2**20  # of all requests that have not been answered
 TIMEOUT = 30.0  # seconds for a request to arrive, and again for the response
 HEADER_TIMEOUT = 10  # seconds for the headers, from the connection or the previous response
 MAX_CONCURRENT = 2  # requests whose images are in memory
+DECODING = threading.BoundedSemaphore(MAX_CONCURRENT)  # held while images are decoded: all requests share the memory
 MAX_CONNECTIONS = 128
 MAX_CONNECTIONS_PER_CLIENT = 64
 

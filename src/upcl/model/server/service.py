@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
@@ -16,7 +15,7 @@ from upcl.model.learner import Learner
 from upcl.model.pictures import picture_url
 from upcl.model.predictor import ImagePrediction
 
-from .limits import MAX_CONCURRENT, MAX_PIXELS
+from .limits import DECODING, MAX_PIXELS
 from .schemas import ClassResponse, ExemplarResponse, HistoryResponse, ImageResponse, ModelResponse
 
 NUM_NEAREST = 3
@@ -59,8 +58,6 @@ class Service:
         ['notes.txt']
     """
 
-    _slots = threading.BoundedSemaphore(MAX_CONCURRENT)  # of all models: they share the memory
-
     def __init__(self, learner: Learner) -> None:
         self.learner, self.predictor = learner, learner.predictor
         self._pictures = _find_pictures(learner.require_bundle())
@@ -88,7 +85,7 @@ class Service:
             uploads: the images.
             top: number of classes per image.
         """
-        with self._slots:
+        with DECODING:
             return self._predict(uploads, top)
 
     def _predict(self, uploads: Sequence[Upload], top: int) -> list[ImageResponse]:
