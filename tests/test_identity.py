@@ -41,6 +41,7 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "defaults": {"method": "upcl", "data": "digits"},
     "ablation": {"method": "cos+fm", "data": "digits:train=30,test=10", "tasks": 2, "memory": "50KB", "seed": 3},
     "paper": {"method": "bic", "data": "digits", "protocol": "paper", "recipe": "paper", "epochs": 10},
+    "scenario": {"method": "icarl", "data": "digits", "tasks": 5, "scenario": "blurry:10+online"},
     "options": {
         "method": "upcl",
         "data": "digits",

@@ -79,7 +79,17 @@ def test_names_are_specific() -> None:
 
 def test_every_method_file_is_registered() -> None:
     classes = {*METHODS.values(), *(variant.method for variant in VARIANTS.values())}
-    shared = {"__init__", "base", "closed_form", "distillation", "margin", "registry", "setting"}
+    shared = {
+        "__init__",
+        "anchored",
+        "base",
+        "closed_form",
+        "distillation",
+        "expanding",
+        "margin",
+        "registry",
+        "setting",
+    }
     files = {path.stem for path in (PACKAGE / "methods").glob("*.py")} - shared
     assert files == {cls.__module__.rpartition(".")[2] for cls in classes}
 
@@ -88,6 +98,7 @@ WITHOUT_OWN_TEST = {
     "checks/edge_cases.py",  # run for every method by tests/methods/test_conformance.py
     "checks/harness.py",
     "methods/distillation.py",  # base classes, tested through the methods
+    "methods/expanding.py",
     "methods/margin.py",
     "methods/setting.py",
     "model/server/schemas.py",  # types only

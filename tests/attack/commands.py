@@ -38,6 +38,7 @@ BASES: dict[str, list[str]] = {  # what makes a command short, if it is accepted
     "show": ["upcl"],
     "backbones": [],
     "datasets": [],
+    "scenarios": [],
     "data check": ["first"],
     "data get": ["cifar10", "--data-root", "full"],
     "verify-resume": ["finetune", *STREAM, "--kills", "0"],

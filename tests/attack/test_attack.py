@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 TRIALS = {
-    "kill-train": 3,
-    "kill-learn": 2,
-    "kill-forget": 2,
+    "kill-train": 1,
+    "kill-learn": 1,
+    "kill-forget": 1,
     "kill-export": 1,
     "kill-grid": 1,
-    "machine": 2,
-    "file-model": 8,
-    "file-run": 8,
-    "file-data": 8,
+    "machine": 1,
+    "file-model": 4,
+    "file-run": 4,
+    "file-data": 4,
     "image": 2,
     "request": 1,
-    "command": 8,
+    "command": 4,
     "growth": 2,
 }
 

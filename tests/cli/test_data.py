@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.conftest import Invoke
+from tests.data.files import make_cub200
 from upcl.cli.data import MAX_FILES
 
 
@@ -63,6 +64,32 @@ def test_check_prints_the_complete_report_as_json(photos: Path, invoke: Invoke) 
     report = json.loads(invoke("data", "check", str(photos), "--json").stdout)
     assert report["classes"]["cat"] == {"train": 3, "test": 1}
     assert len(report["broken"]) == MAX_FILES + 3
+
+
+def test_check_describes_a_data_set_by_name(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_cub200(tmp_path / "root")
+    checked = invoke("data", "check", "cub200", "--data-root", str(tmp_path / "root"))
+    assert checked.stdout.splitlines() == [
+        "cub200: 3 classes, 4 training and 3 test images, 3x224x224",
+        "training images per class: 1 to 2; test images per class: 1 to 1",
+        "note: cub200 has 7 images, 11,788 were published: results are not comparable",
+    ]
+    report = json.loads(invoke("data", "check", "digits", "--json").stdout)
+    assert sum(counts["train"] for counts in report["classes"].values()) == 1442 and report["notes"] == []
+
+
+def test_check_finds_what_a_data_set_lacks(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    missing = invoke("data", "check", "cub200", "--data-root", str(tmp_path))
+    assert missing.exit_code and "run `upcl data get cub200`" in " ".join(missing.stderr.split())
+    (make_cub200(tmp_path) / "images" / "003.Crow" / "Crow_0003.jpg").unlink()
+    damaged = invoke("data", "check", "cub200", "--data-root", str(tmp_path), columns=300)
+    assert damaged.exit_code and "Crow_0003.jpg is missing" in damaged.stderr
+    compared = invoke("data", "check", "digits", "--model", "x.upcl")
+    assert compared.exit_code and "--model compares the photos of a folder" in compared.stderr
+    save(tmp_path / "digits" / "one" / "1.png", 0)
+    assert invoke("data", "check", "digits").stdout.startswith("1 classes"), "a folder of that name has precedence"
 
 
 def test_get_downloads_into_the_data_root(tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,4 +91,28 @@ def test_an_8_bit_export_is_compared_with_the_float_model(invoke: Invoke) -> Non
     GrowingClassifier("m.upcl", epochs=1).fit(images, ["cat", "dog"] * 10)
     done = invoke("export", "m.upcl", "--onnx", "m.onnx", "--quantize", "int8")
     assert done.exit_code == 0, done.stderr
-    assert all(word in done.stdout for word in ("float32", "int8", "points lost", "written to m.onnx"))
+    assert all(word in done.stdout for word in ("MB", "ms/photo", "points lost", "written to m.onnx"))
+    rows = {
+        line.split("│")[1].strip(): line.split("│")[2:] for line in done.stdout.splitlines() if line.startswith("│")
+    }
+    exact, small = ([float(cell.strip(" %")) for cell in rows[name][:3]] for name in ("float32", "int8"))
+    assert small[0] < exact[0] and min(exact[1], small[1]) >= 0
+    assert float(rows["int8"][3]) == pytest.approx(exact[2] - small[2], abs=0.11)
+
+
+def test_studio_needs_the_name_of_a_model(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("studio", "birds", "--port", "0")
+    assert done.exit_code == 2
+    assert done.stderr == "error: birds is not named like a model: choose a name such as birds.upcl\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_studio_serves_an_application_with_the_token(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[Path, str | None]] = []
+    monkeypatch.setattr(
+        "upcl.model.server.studio_app.make_studio_app",
+        lambda teacher, token: made.append((teacher.learner.path, token)),
+    )
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+    assert invoke("studio", "birds.upcl", "--port", "0", "--token", "secret").exit_code == 0
+    assert made == [(Path("birds.upcl"), "secret")]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 
 from tests.cli.models import FIRST, SECOND, make_bundle, rows_of
+from tests.model.feature_models import grow
 from upcl.cli.model import describe_model, history_table
 from upcl.model.bundle import HistoryEntry
 from upcl.model.calibration import UNCALIBRATED, Calibration
@@ -51,3 +52,18 @@ def test_changed_options_and_pretrained_weights_are_described() -> None:
     assert about["images"].startswith("8 x 8, colour")
     assert about["predicts by"] == "the nearest mean of exemplars"
     assert about["none of these"] == "familiarity below 0.925; false alarms on held-out images: 6.7% of 30"
+
+
+def test_without_held_out_images_the_calibration_error_is_unknown() -> None:
+    assert describe_model(make_bundle(FIRST))["confidence"].endswith(
+        "expected calibration error unknown: no image is held out"
+    )
+    calibration = Calibration(**{**vars(UNCALIBRATED), "num_images": 30, "calibration_error": 0.05})
+    assert describe_model(make_bundle(FIRST, calibration=calibration))["confidence"].endswith("error 5.0%")
+
+
+def test_sums_and_familiarity_are_no_parameters() -> None:
+    bundle = grow(None, {"ant": range(4), "bull": range(4)})
+    weights = bundle.state.weights
+    layers = sum(value.numel() for name, value in weights.items() if name.startswith("backbone."))
+    assert describe_model(bundle)["network"].startswith(f"small, {layers + 2 * 128 + 2:,} parameters")

@@ -47,10 +47,18 @@ def test_page_and_figures_have_default_places(runs_folder: Path, invoke: Invoke,
     assert "figures/accuracy-head.svg" in written
 
 
+def test_memory_is_ranked_and_budgeted(runs_folder: Path, invoke: Invoke) -> None:
+    words = ("report", str(runs_folder), "--format", "md", "--equal", "memory", "--budget", "2MB")
+    printed = invoke(*words).stdout
+    assert "exemplars within 2.00 MB" in printed and "Methods within the budget come first" in printed
+    assert "Sorted by the number of exemplars" in invoke("report", str(runs_folder), "--format", "md").stdout
+
+
 def test_mistakes_are_named(runs_folder: Path, invoke: Invoke, tmp_path: Path) -> None:
     for words, message in (
         ([str(runs_folder), "-o", str(tmp_path)], "is a folder"),
         ([str(runs_folder / "icarl-0" / "config.json")], "is a file"),
+        ([str(runs_folder), "--budget", "2000"], "--budget '2000': use a number of bytes above zero, such as 20MB"),
     ):
         done = invoke("report", *words)
         assert done.exit_code == 2

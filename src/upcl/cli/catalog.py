@@ -1,11 +1,13 @@
-"""`upcl methods`, `upcl show`, `upcl backbones` and `upcl datasets`: what there is to choose from."""
+"""`upcl methods`, `upcl show`, `upcl backbones`, `upcl datasets`, `upcl scenarios`: what there is to choose from."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from fractions import Fraction
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 import click
 
@@ -64,7 +66,7 @@ def show(method: str) -> None:
     console.print(f"paper: {found.paper}")
     needs = {
         "exemplars": found.needs_exemplars,
-        "exemplars (it runs without them, but poorly)": found.uses_memory and not found.needs_exemplars,
+        "exemplars (it also runs without them, at lower accuracy)": found.uses_memory and not found.needs_exemplars,
         "a frozen copy of the previous network": found.uses_teacher,
         "the number of classes in advance": found().needs_num_classes,
     }
@@ -79,7 +81,7 @@ def show(method: str) -> None:
 
 
 @click.command()
-@click.option("--measure", is_flag=True, help="Also measure the time per photo on this machine.")
+@click.option("--measure", is_flag=True, help="Measure the time per photo on this machine; it is shown from then on.")
 @report_errors()
 def backbones(measure: bool) -> None:
     """List the networks that compute features.
@@ -105,7 +107,7 @@ def backbone_tables(*, measure: bool) -> Iterator[Table]:
     """Tables of the pretrained backbones and of the architectures.
 
     Args:
-        measure: measure the time per photo.
+        measure: measure the time per photo, and write it down for the next time.
 
     Example:
         >>> [table.title for table in backbone_tables(measure=False)]
@@ -114,27 +116,37 @@ def backbone_tables(*, measure: bool) -> Iterator[Table]:
     from rich.table import Table
 
     from upcl.nets import BACKBONES, num_features
-    from upcl.training.pretrained import PRETRAINED_BACKBONES, milliseconds_per_photo, num_parameters
+    from upcl.training.pretrained import (
+        PRETRAINED_BACKBONES,
+        milliseconds_per_photo,
+        num_parameters,
+        remember_milliseconds,
+        remembered_milliseconds,
+    )
 
-    caption = "dim: features per photo" + (", ms: milliseconds per photo" if measure else "")
+    if measure:
+        remember_milliseconds({name: milliseconds_per_photo(found) for name, found in PRETRAINED_BACKBONES.items()})
+    known = remembered_milliseconds()
+    caption = "dim: features per photo, ms: milliseconds per photo on this machine"
+    if not known.keys() >= PRETRAINED_BACKBONES.keys():
+        caption += " (-: measure them once with --measure)"
     table = Table(title="pretrained on ImageNet", caption=caption)
     table.add_column("name", no_wrap=True)
-    for title in ("weights", "dim", "MB", *(("ms",) if measure else ())):
+    for title in ("weights", "dim", "MB", "ms"):
         table.add_column(title, justify="right")
-    for title in ("licence", "where"):
-        table.add_column(title)
+    for title in ("licence", "source", "installed"):
+        table.add_column(title, overflow="fold", no_wrap=title == "licence")
     for name, backbone in PRETRAINED_BACKBONES.items():
-        where = f"upcl[{backbone.extra}]" if backbone.extra else "download"
-        cells = [
+        table.add_row(
             name,
             f"{num_parameters(backbone.architecture) / 1e6:.1f} M",
             f"{num_features(backbone.architecture):,}",
             f"{backbone.megabytes:.0f}",
-            *([f"{milliseconds_per_photo(backbone):.0f}"] if measure else []),
+            f"{known[name]:.0f}" if name in known else "-",
             backbone.licence,
-            "installed" if backbone.installed else where,
-        ]
-        table.add_row(*cells)
+            f"upcl[{backbone.extra}]" if backbone.extra else urlsplit(backbone.location).netloc or "huggingface.co",
+            "yes" if backbone.installed else "no",
+        )
     yield table
     table = Table("name", "parameters", "features", title="architectures, trained from scratch")
     for name, config in BACKBONES.items():
@@ -170,6 +182,35 @@ def datasets() -> None:
     )
 
 
+@click.command()
+@report_errors()
+def scenarios() -> None:
+    """List the scenarios: how classes and images arrive.
+
+    Scenarios that decide different things are joined by a plus sign.
+
+    \b
+    Examples:
+      upcl scenarios
+      upcl train icarl --data cifar100 --tasks 6 --scenario half
+      upcl train icarl --data digits --scenario blurry:10
+      upcl train icarl --data digits --scenario repeat:50+online
+    """
+    from rich.table import Table
+
+    from upcl.methods.registry import METHODS
+    from upcl.research.scenarios import SCENARIOS
+
+    console, table = stdout_console(), Table("scenario", "decides", "what it does", "source")
+    for entry in SCENARIOS.values():
+        table.add_row(entry.usage, entry.decides, entry.meaning, entry.source)
+    console.print(table)
+    refusing = [name for name, method in METHODS.items() if not method.accepts_extra()]
+    obstacles = [name for name, method in METHODS.items() if method().online_obstacle]
+    console.print(f"methods that refuse blurry and repeat, since they keep no exemplars: {', '.join(refusing)}")
+    console.print(f"methods that refuse online with their defaults: {', '.join(obstacles)}")
+
+
 def field_lines(cls: type[Any]) -> Iterator[Padding]:
     """The fields of a dataclass: name, default, type, meaning and the source of the default.
 
@@ -196,6 +237,9 @@ def field_lines(cls: type[Any]) -> Iterator[Padding]:
 
 
 def _default_name(default: Any) -> str:
+    """The default as text; long decimals are rounded, with the fraction that they are."""
+    if isinstance(default, float) and len(str(default)) > 10:
+        return f"{default:.4g} ({Fraction(default).limit_denominator(1000)})"
     return "by rule" if default is None else str(default)
 
 

@@ -1,12 +1,14 @@
-"""`upcl data get` and `upcl data check`: download a data set, check a folder of images."""
+"""`upcl data get` and `upcl data check`: download a data set, check its files or a folder of images."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from upcl.core.errors import UserError
 
 from .console import RERUN, report_errors, stdout_console
 from .group import SuggestingGroup
@@ -15,6 +17,7 @@ from .options import DATA_ROOT, PATH
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from upcl.data import Dataset
     from upcl.data.io.scan import FolderReport
     from upcl.model.inspection import Inspection
 
@@ -24,11 +27,12 @@ MAX_FILES = 20  # files that are listed per problem
 
 @click.group(cls=SuggestingGroup)
 def data() -> None:
-    """Download a data set, or check a folder of images.
+    """Download data sets; check them or a folder of images.
 
     \b
     Examples:
       upcl data get cifar100
+      upcl data check cub200
       upcl data check photos/
     """
 
@@ -59,8 +63,9 @@ def get(name: str, data_root: Path | None) -> None:
 @click.option(
     "--model", type=PATH, help="Also find wrong labels, near-duplicates and outliers by this model's network."
 )
+@DATA_ROOT
 @report_errors()
-def check(path: Path, as_json: bool, model: Path | None) -> None:
+def check(path: Path, as_json: bool, model: Path | None, data_root: Path | None) -> None:
     """Check the folder of images PATH before training on it.
 
     Lists classes and image sizes, files that cannot be read, duplicates, images in two classes and images that leak
@@ -69,16 +74,26 @@ def check(path: Path, as_json: bool, model: Path | None) -> None:
     With --model, the photos are also compared by the features that the model's network computes: photos that another
     class of the folder fits better, photos that are nearly the same, and photos that resemble no class.
 
+    PATH may also be the name of a data set, such as cub200: checks that its files are in the data root and complete.
+
     \b
     Examples:
+      upcl data check cub200
       upcl data check photos/
       upcl data check photos/ --model birds.upcl
       upcl data check photos/ --json
     """
     import json
 
+    from upcl.data import DATASETS, load_dataset
     from upcl.data.io.scan import scan_folder
 
+    if str(path) in DATASETS and not path.exists():
+        if model is not None:
+            raise UserError("--model compares the photos of a folder: give the path of one")
+        described = describe_dataset(load_dataset(str(path), data_root))
+        click.echo(json.dumps(described, indent=1) if as_json else "\n".join(dataset_lines(described)))
+        return
     report, files = scan_folder(path)
     inspection = None
     if model is not None:
@@ -96,6 +111,50 @@ def check(path: Path, as_json: bool, model: Path | None) -> None:
         console.print(part)
     for line in inspection_lines(inspection) if inspection else ():
         console.print(line)
+
+
+def describe_dataset(dataset: Dataset) -> dict[str, Any]:
+    """What a data set consists of, as JSON.
+
+    Args:
+        dataset: the loaded data set.
+
+    Example:
+        >>> from upcl.data import load_dataset
+        >>> described = describe_dataset(load_dataset("digits:num_classes=2,train=5,test=3"))
+        >>> described["classes"], described["shape"]
+        ({'0': {'train': 5, 'test': 3}, '1': {'train': 5, 'test': 3}}, [1, 8, 8])
+    """
+    num = len(dataset.classes)
+    counts = zip(dataset.train.counts(num).tolist(), dataset.test.counts(num).tolist(), strict=True)
+    return {
+        "name": dataset.name,
+        "classes": {
+            name: {"train": train, "test": test} for name, (train, test) in zip(dataset.classes, counts, strict=True)
+        },
+        "shape": list(dataset.image_shape),
+        "notes": list(dataset.notes),
+    }
+
+
+def dataset_lines(described: Mapping[str, Any]) -> Iterator[str]:
+    """The result of `describe_dataset` in a few lines.
+
+    Args:
+        described: the result.
+
+    Example:
+        >>> from upcl.data import load_dataset
+        >>> print(*dataset_lines(describe_dataset(load_dataset("digits"))), sep="\\n")
+        digits: 10 classes, 1,442 training and 355 test images, 1x8x8
+        training images per class: 140 to 147; test images per class: 34 to 36
+    """
+    counts = list(described["classes"].values())
+    train, test = ([each[split] for each in counts] for split in ("train", "test"))
+    shape = "x".join(map(str, described["shape"]))
+    yield f"{described['name']}: {len(counts)} classes, {sum(train):,} training and {sum(test):,} test images, {shape}"
+    yield f"training images per class: {min(train)} to {max(train)}; test images per class: {min(test)} to {max(test)}"
+    yield from (f"note: {note}" for note in described["notes"])
 
 
 def folder_report_lines(report: FolderReport) -> Iterator[Table | str]:

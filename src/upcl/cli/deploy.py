@@ -1,11 +1,13 @@
-"""`upcl export` and `upcl serve`: use a model in other programs."""
+"""`upcl export`, `upcl serve` and `upcl studio`: use a model in other programs, and teach it on a page."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,6 +19,7 @@ from .quiet import quiet_export
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from starlette.types import ASGIApp
 
     from upcl.model.learner import Learner
 
@@ -37,7 +40,7 @@ def export(model: Path, onnx: Path | None, program: Path | None, quantize: str |
 
     Input: uint8 RGB photos of any size, N x height x width x 3. Output: the confidence of each class (N x C) and the
     familiarity (N). Resizing, cropping and normalisation are part of the graph; class names are in its metadata.
-    --quantize int8 makes the file smaller and faster, and prints what is lost.
+    --quantize int8 makes the file smaller and faster, and prints size, time and accuracy of both.
 
     \b
     Examples:
@@ -104,45 +107,118 @@ def export_quantized(learner: Learner, path: Path, folder: Path | None) -> Table
     return table
 
 
+def listen_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of commands that listen for requests.
+
+    Args:
+        command: the command.
+
+    Example:
+        >>> [option.name for option in listen_options(lambda: None).__click_params__]
+        ['token_file', 'token', 'port', 'host']
+    """
+    for option in (
+        click.option("--token-file", type=PATH, help="File that holds the token."),
+        click.option(
+            "--token",
+            show_default="$UPCL_TOKEN, else none on this machine, else random",
+            help="Bearer token that clients must send; other users of this machine see it in the list of processes.",
+        ),
+        click.option(
+            "--port",
+            type=click.IntRange(0, 65535),
+            metavar="PORT",
+            default=8000,
+            show_default=True,
+            help="Port to listen on; 0 picks a free one.",
+        ),
+        click.option(
+            "--host",
+            default="127.0.0.1",
+            show_default=True,
+            help="Address to listen on; any but this machine's needs a token.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @click.command()
 @MODEL_FILE
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; any but this machine's needs a token."
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    default=8000,
-    show_default=True,
-    help="Port to listen on; 0 picks a free one.",
-)
-@click.option(
-    "--token",
-    show_default="$UPCL_TOKEN, else none on this machine, else random",
-    help="Bearer token that clients must send; other users of this machine can see it in the list of processes.",
-)
-@click.option("--token-file", type=PATH, help="File that holds the token.")
+@listen_options
 @report_errors()
 def serve(model: Path, host: str, port: int, token: str | None, token_file: Path | None) -> None:
     """Serve a model over HTTP: a web page and a JSON API.
 
     The page takes photos by drag and drop; the API is described in /openapi.json. A model that is replaced while it is
-    served is read again.
+    served is read again. To teach a model on a page, use `upcl studio`.
 
     \b
     Examples:
       upcl serve birds.upcl
       curl -F images=@photo.jpg http://127.0.0.1:8000/api/predict
     """
-    import secrets
-
     from upcl.model.learner import Learner
+
+    def make(chosen: str | None) -> ASGIApp:
+        from upcl.model.server.app import make_app
+
+        return make_app(Learner(model), chosen)
+
+    run_server(make, host, port, token, token_file)
+
+
+@click.command()
+@click.argument("model", type=PATH)
+@listen_options
+@report_errors()
+def studio(model: Path, host: str, port: int, token: str | None, token_file: Path | None) -> None:
+    """Teach a model on a page: drop, learn, correct, understand.
+
+    MODEL need not exist yet. Photos that are given to the page are kept next to it, in the folder MODEL.photos without
+    the suffix .upcl; every change is saved at once. Needs the extras serve and photos.
+
+    \b
+    Examples:
+      upcl studio birds.upcl
+      upcl studio birds.upcl --port 0
+    """
+
+    def make(chosen: str | None) -> ASGIApp:
+        from upcl.model.server.studio_app import make_studio_app
+        from upcl.model.studio.teacher import Teacher
+
+        if model.suffix != ".upcl":
+            raise UserError(f"{model} is not named like a model: choose a name such as {model.with_suffix('.upcl')}")
+        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's exporter, about itself
+        return make_studio_app(Teacher(model), chosen)
+
+    run_server(make, host, port, token, token_file)
+
+
+def run_server(
+    make: Callable[[str | None], ASGIApp], host: str, port: int, token: str | None, token_file: Path | None
+) -> None:
+    """Serve an application until Ctrl-C.
+
+    Args:
+        make: builds the application for a token.
+        host: address to listen on.
+        port: port to listen on.
+        token: what clients must send.
+        token_file: file that holds the token.
+
+    Raises:
+        UserError: if an option is wrong, or a package of the extra `serve` is missing.
+
+    Example:
+        >>> run_server(make_app, "127.0.0.1", 8000, None, None)  # doctest: +SKIP
+    """
+    import secrets
 
     try:
         from upcl.model.server.access import check_token, read_token
         from upcl.model.server.addresses import is_loopback, listen, page_url
-        from upcl.model.server.app import make_app
         from upcl.model.server.connections import make_server
     except ImportError as error:
         raise UserError(f"serving needs {error.name}: pip install 'upcl[serve]'") from None
@@ -152,7 +228,7 @@ def serve(model: Path, host: str, port: int, token: str | None, token_file: Path
     with listen(host, port) as listener:
         address, port = listener.getsockname()[:2]
         made_up = "" if chosen or is_loopback(address) else secrets.token_urlsafe(24)
-        server = make_server(make_app(Learner(model), chosen or made_up or None))
+        server = make_server(make(chosen or made_up or None))
         if made_up:
             click.echo(f"token for clients: {made_up}")
         click.echo(f"open {page_url(host, port)}   (Ctrl-C stops the server)")

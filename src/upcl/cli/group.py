@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -31,12 +32,15 @@ SECTIONS: dict[str, dict[str, str]] = {
         "card": "teach",
         "export": "deploy",
         "serve": "deploy",
+        "studio": "deploy",
     },
     "Experiments": {
         "demo": "train",
         "train": "train",
         "grid": "grid",
+        "import": "imports",
         "report": "report",
+        "compare": "compare",
         "reproduce": "reproduce",
         "audit": "reproduce",
     },
@@ -45,6 +49,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "show": "catalog",
         "backbones": "catalog",
         "datasets": "catalog",
+        "scenarios": "catalog",
         "data": "data",
     },
     "Checks on this machine": {
@@ -83,7 +88,7 @@ class LazyGroup(SuggestingGroup):
 
     Args:
         sections: titles of sections; of each, the commands and the modules that define them. The command `a-b` is the
-            attribute `a_b` of its module.
+            attribute `a_b` of its module, and a command that is a word of Python has an underscore at the end.
         kwargs: passed on to `click.Group`.
 
     Example:
@@ -127,7 +132,8 @@ class LazyGroup(SuggestingGroup):
         if cmd_name not in self._modules:
             return None
         module = import_module(f".{self._modules[cmd_name]}", __package__)
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        attribute = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name.replace("-", "_")
+        command: click.Command = getattr(module, attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -29,12 +29,18 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
     show_default="in closed form, or upcl",
     help="Any of `upcl methods` that does not need the number of classes in advance.",
 )
-@click.option("--epochs", type=click.IntRange(1), metavar="N", show_default="30", help="Passes over the images.")
+@click.option(
+    "--epochs",
+    type=click.IntRange(1),
+    metavar="N",
+    show_default="30",
+    help="Passes over the images, if a method is trained.",
+)
 @click.option(
     "--memory",
     metavar="BUDGET",
     show_default="20/class",
-    help="Exemplars stored in the model file: 20/class, 2000 or 50MB.",
+    help="Exemplars stored in the model file, if a method is trained: 20/class, 2000 or 50MB.",
 )
 @click.option(
     "--backbone",
@@ -53,7 +59,7 @@ READINGS = {"head": "the classifier head", "nme": "the nearest mean of exemplars
     "--size",
     type=click.IntRange(8, 1024),
     metavar="PIXELS",
-    show_default="their own, at most 64",
+    show_default="what the network expects; from scratch, their own, at most 64",
     help="Height and width that images are resized to.",
 )
 @DEVICE
@@ -96,8 +102,7 @@ def learn(
       upcl predict --model birds.upcl photo.jpg
     """
     from upcl.model.learner import Learner
-    from upcl.model.options import DEFAULT_EPOCHS, MIN_PRETRAINED_SIDE, LearnOptions
-    from upcl.training.pretrained import default_pretrained
+    from upcl.model.options import LearnOptions
 
     options = LearnOptions(
         method=method,
@@ -108,7 +113,7 @@ def learn(
         frozen=frozen,
         finetune=finetune,
         keep=keep,
-        epochs=epochs or DEFAULT_EPOCHS,
+        epochs=epochs,
         max_forgetting=max_forgetting,
     )
     learner = Learner(model, device=device)
@@ -124,17 +129,6 @@ def learn(
         click.echo(f"note: {note}", err=True)
     for line in update_summary(bundle):
         click.echo(line)
-    if (
-        not bundle.spec.pretrained
-        and len(bundle.history) == 1
-        and bundle.spec.size >= MIN_PRETRAINED_SIDE
-        and not default_pretrained()
-    ):
-        click.echo(
-            "note: trained from scratch; with pretrained features, photos are usually recognised far better, and in "
-            "seconds: pip install 'upcl[photos]', then learn a new model",
-            err=True,
-        )
     console.print(f"written to {model}", soft_wrap=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from .options import MODEL_FILE, PATH
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from torch import Tensor
 
     from upcl.model.bundle import Bundle, ModelSpec, ModelState
     from upcl.model.learner import Learner
@@ -101,7 +102,7 @@ def forget(model: Path, name: str | None, photo: Path | None) -> None:
     from upcl.model.learner import Learner
 
     if (name is None) == (photo is None):
-        raise UserError("say what to forget: --class NAME or --photo FILE")
+        raise UserError("specify --class NAME or --photo FILE")
     learner = Learner(model)
     if photo is not None:
         before = learner.forget_photo(photo)
@@ -159,7 +160,7 @@ def merge(model: Path, name: str, into: str) -> None:
     from upcl.model.learner import Learner
 
     learner = Learner(model).merge(name, into)
-    click.echo(f"'{name}' is part of '{into}' now: {len(learner.classes)} classes")
+    click.echo(f"merged '{name}' into '{into}': {len(learner.classes)} classes")
     _echo_accuracy(learner)
 
 
@@ -286,10 +287,11 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
     method = find_method(spec.method)
     defaults = method_options(spec.method, method, {})
     changed = [f"{name}={value}" for name, value in spec.options.items() if value != defaults.get(name)]
-    network = [spec.backbone, f"{sum(value.numel() for value in state.weights.values()):,} parameters"]
+    network = [spec.backbone, f"{_num_parameters(state.weights):,} parameters"]
     network += [f"pretrained: {spec.pretrained}"] if spec.pretrained else []
     network += ["backbone frozen"] if spec.frozen else []
     mean, std = (", ".join(f"{value:.4g}" for value in values) for values in (spec.mean, spec.std))
+    error = f"{calibration.calibration_error:.1%}" if calibration.num_images > 1 else "unknown: no image is held out"
     rejection = "disabled: no image is held out"
     if calibration.num_images:
         rate = f"{calibration.false_alarm_rate:.1%} of {calibration.num_images}"
@@ -303,11 +305,17 @@ def describe_model(bundle: Bundle) -> dict[str, str]:
         "images": f"{spec.size} x {spec.size}, {'grey' if spec.channels == 1 else 'colour'}; mean {mean}, std {std}",
         "memory": _describe_memory(spec, state, len(bundle.pictures)),
         "predicts by": READINGS[state.reading],
-        "confidence": f"temperature {calibration.temperature:.3g}; expected calibration error "
-        f"{calibration.calibration_error:.1%}",
+        "confidence": f"temperature {calibration.temperature:.3g}; expected calibration error {error}",
         "none of these": rejection,
         "written by": ", ".join(versions) + f"; format {FORMAT} {VERSION}",
     }
+
+
+def _num_parameters(weights: Mapping[str, Tensor]) -> int:
+    """Weights of network and classifier, without the sums that a classifier in closed form is computed from."""
+    sums = {"head.gram", "head.sums", "head.counts"} if "head.sums" in weights else set()
+    network = (value for name, value in weights.items() if name not in sums and not name.startswith("familiarity."))
+    return sum(value.numel() for value in network)
 
 
 def _describe_memory(spec: ModelSpec, state: ModelState, num_pictures: int) -> str:

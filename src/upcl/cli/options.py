@@ -75,6 +75,14 @@ DATA_ROOT = click.option(
     show_default="$UPCL_DATA, else a cache folder",
     help="Folder that holds the data sets.",
 )
+JOBS = click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Number of parallel runs; they share the cores.",
+)
 SETTINGS = click.option(
     "--set",
     "settings",
@@ -111,7 +119,10 @@ RUN_OPTIONS = (
         help="Number of tasks (5), or classes per task (4,3,3).",
     ),
     click.option(
-        "--memory", metavar="BUDGET", **_default("the data set's"), help="Exemplar budget: 2000, 20/class or 50MB."
+        "--memory",
+        metavar="BUDGET",
+        **_default("the data set's"),
+        help="Exemplar budget: 2000, 20/class, 50MB, or 50MB-total with the network.",
     ),
     click.option(
         "--exemplars", metavar="RULE", **_default("herding"), help="Exemplar selection: herding, random or closest."
@@ -172,6 +183,12 @@ RUN_OPTIONS = (
         help="Long-tailed data: exp:0.01, step:0.1, exp:0.01:ordered.",
     ),
     click.option(
+        "--scenario",
+        metavar="NAME",
+        **_default("disjoint"),
+        help="How classes and images arrive: half, blurry:10, repeat:50, online; `upcl scenarios` lists them.",
+    ),
+    click.option(
         "--shards",
         type=int,
         metavar="N",
@@ -184,14 +201,7 @@ RUN_OPTIONS = (
 """Options that describe a run: all but `--set` and `--config` have the name of a field of `Request`."""
 
 GRID_OPTIONS = (
-    click.option(
-        "--jobs",
-        type=click.IntRange(1),
-        metavar="N",
-        default=1,
-        show_default=True,
-        help="Number of parallel runs; they share the cores.",
-    ),
+    JOBS,
     click.option(
         "--on",
         type=click.Choice(["local", "dask", "slurm"]),
