@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 USER := $(VENV)/.user
 PHOTOS := $(VENV)/.photos
 READY := $(VENV)/.ready
@@ -10,6 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 BASE ?= HEAD
 MINUTES ?= 60
 SEED ?= 0
+export PYTHONDONTWRITEBYTECODE := # hundreds of processes are started: what Python compiled is kept
 
 .PHONY: help setup demo photos test attack check format docs package same-weights results quick bench clean
 .DEFAULT_GOAL := help
@@ -31,8 +32,9 @@ setup: $(READY) ## create .venv with everything that tests, checks and the docum
 demo: $(USER) ## train Finetune, iCaRL and UPCL on built-in digits and write a page (about a minute)
 	$(BIN)/upcl demo
 
-$(PHOTOS): $(USER)
-	$(INSTALL) -e '.[photos,export]'
+$(PHOTOS): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) -e '.[photos,export]' matplotlib
 	@touch $@
 
 photos: $(PHOTOS) ## learn, grow, correct, forget and export a model of photos, next to training from scratch (two minutes)
@@ -63,7 +65,7 @@ package: $(READY) ## build the wheel and the sdist, install the wheel into a cle
 	$(BIN)/python -m build --no-isolation
 	set -e; new=$$(mktemp -d); trap 'rm -rf "$$new"' EXIT; \
 	$(PYTHON) -m venv $$new/venv; \
-	$$new/venv/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/upcl-*.whl; \
+	$$new/venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt dist/upcl-*.whl; \
 	cd $$new; venv/bin/upcl --version; venv/bin/upcl show upcl; \
 	venv/bin/upcl train upcl --data digits:train=20,test=10 --tasks 2 --epochs 2 --out run
 

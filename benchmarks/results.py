@@ -1,4 +1,4 @@
-"""Write docs/results.md: all images of CIFAR-100 from the records in results/, and the quick experiments, with figures.
+"""Write docs/results.md: from the records in results/, and from the quick experiments, with figures.
 
     make results                      # from records alone, without training
     make results DATA=builtin         # also run the quick experiments on built-in data: an hour and a quarter
@@ -15,25 +15,49 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 from upcl import Request
 from upcl.research.paper import experiments
 from upcl.research.paper.experiments import Experiment
 from upcl.research.paper.reproduce import Reproduction
+from upcl.research.record import Record
 from upcl.research.report.compose import report_on_experiment
 from upcl.research.report.content import Report
+from upcl.research.report.cost_tables import cost_table
 from upcl.research.report.formats import as_markdown
 from upcl.research.report.load import StoredRun, read_runs
+from upcl.research.report.tables import (
+    Table,
+    comparability_notes,
+    count_cell,
+    estimate_cell,
+    group_by_method,
+    mean_over_runs,
+    text_cell,
+)
 from upcl.research.report.write import write_figures
+from upcl.research.statistics import paired_difference
+from upcl.training.evaluate import READINGS
 
 ROOT = Path(__file__).parents[1]
 PAGE, FIGURES = ROOT / "docs" / "results.md", ROOT / "docs" / "results"
 ON_CIFAR100 = ("ablation", "lambda", "imbalance", "confusion", "tsne")
 FIRST = (*ON_CIFAR100, "uniformity", "table1", "memory")
-RECORDS = ROOT / "results" / "runs"
+RESULTS = ROOT / "results"
+RECORDS, ALL_METHODS, EQUAL_MEMORY = (RESULTS / name for name in ("runs", "all-methods", "equal-memory"))
+STREAMS = {
+    "tinyimagenet": "Tiny-ImageNet slice: 200 classes, 50 images each, 32 pixels, 10 tasks, 500 exemplars",
+    "longtail": "Long-tailed CIFAR-100: 500 to 5 images per class, 10 tasks, 500 exemplars",
+}
+LEADER = "UPCL+"
+TOTAL_MEMORY = 10_000_000  # of the runs in EQUAL_MEMORY
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 FULL_BEGIN, FULL_END = "<!-- full data: begin -->", "<!-- full data: end -->"
+STREAMS_BEGIN, STREAMS_END = "<!-- other streams: begin -->", "<!-- other streams: end -->"
+SMALL_BEGIN, SMALL_END = "<!-- all methods: begin -->", "<!-- all methods: end -->"
 
 
 def quick_chapter(experiment: Experiment, out: Path) -> Iterator[str]:
@@ -103,6 +127,53 @@ def write_full_data() -> None:
     _replace(FULL_BEGIN, FULL_END, [text for text in chapters if text])
 
 
+def write_all_methods() -> None:
+    """Replace the tables of all methods on the small stream, from their records."""
+    alike = _finished(ALL_METHODS)
+    within = _finished(EQUAL_MEMORY)
+    within += [record for record in alike if record.method not in {other.method for other in within}]
+    tables = (
+        (cost_table("At equal exemplars", alike), alike),
+        (cost_table("At equal total memory", within, "memory", TOTAL_MEMORY), within),
+    )
+    texts = []
+    for table, records in tables:
+        assert table
+        texts.append(as_markdown(replace(table, notes=(*table.notes, *comparability_notes(records)))))
+    _replace(SMALL_BEGIN, SMALL_END, texts)
+
+
+def write_streams() -> None:
+    """Replace the tables of UPCL+ and its rivals on other streams, from their records."""
+    found = {title: _finished(RESULTS / name) for name, title in STREAMS.items() if (RESULTS / name).is_dir()}
+    _replace(STREAMS_BEGIN, STREAMS_END, [as_markdown(lead_table(title, found[title])) for title in found])
+
+
+def lead_table(title: str, records: Sequence[Record]) -> Table:
+    """A table of methods by A_last, each with the paired lead of UPCL+ over it.
+
+    Args:
+        title: what the table is about.
+        records: finished runs of UPCL+ and others.
+    """
+    groups, rows = group_by_method(records), []
+    for name in sorted(groups, key=lambda name: -fmean(run.a_last.head or 0.0 for run in groups[name])):
+        runs, cells = groups[name], [text_cell(name)]
+        cells += [estimate_cell(mean_over_runs(runs, "a_last", reading)) for reading in READINGS]
+        for reading in READINGS:
+            lead = None if name == LEADER else paired_difference(groups[LEADER], runs, "a_last", reading)
+            cells.append(estimate_cell(lead.difference if lead else None))
+        rows.append((*cells, count_cell(len(runs)), count_cell(round(fmean(sum(run.seconds) for run in runs)))))
+    columns = [f"A_last {reading}" for reading in READINGS]
+    columns += [f"{LEADER} minus it, {reading}" for reading in READINGS]
+    note = "Mean ± standard deviation over runs, and the 95 % confidence interval; differences are paired by seed."
+    return Table(title, ("method", *columns, "runs", "seconds"), tuple(rows), (note, *comparability_notes(records)))
+
+
+def _finished(folder: Path) -> list[Record]:
+    return [run.record for run in read_runs([folder]) if run.record.finished]
+
+
 def write_quick(out: Path, on_cifar100: tuple[str, ...]) -> None:
     """Run the quick experiments and replace their part of the page.
 
@@ -121,11 +192,14 @@ def write_quick(out: Path, on_cifar100: tuple[str, ...]) -> None:
 
 
 def _replace(begin: str, end: str, chapters: list[str]) -> None:
-    before, _, rest = PAGE.read_text().partition(begin)
+    before, found, rest = PAGE.read_text().partition(begin)
+    assert found, f"{PAGE.name} has no {begin}"
     PAGE.write_text("\n".join([before + begin, *chapters, end + rest.partition(end)[2]]))
 
 
 if __name__ == "__main__":
     write_full_data()
+    write_streams()
+    write_all_methods()
     if sys.argv[1:]:
         write_quick(ROOT / "runs" / "results", ON_CIFAR100 if "cifar100" in sys.argv[1:] else ())

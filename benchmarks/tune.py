@@ -1,8 +1,9 @@
-"""Choose options by validation, on one of three streams: the data lie in UPCL_DATA.
+"""Choose options by validation, on one of four streams: the data lie in UPCL_DATA.
 
     python benchmarks/tune.py cifar100 upcl+ prior_reach=0.2 recipe.ema=0.99   # at 16 pixels, ten epochs: 8 minutes
     python benchmarks/tune.py omniglot upcl+ weighting=missing                 # half of the characters: 2 minutes
-    python benchmarks/tune.py longtail upcl+ weighting=missing seed=1          # 500 to 5 images per class: 10 minutes
+    python benchmarks/tune.py longtail upcl+ weighting=missing seed=1          # 500 to 5 images per class: 5 minutes
+    python benchmarks/tune.py tinyimagenet upcl+ weighting=missing             # its slice at 32 pixels: 5 minutes
 
 Some of the *training* images take the place of the test images, which are never read. The class order differs from
 those of all reported results. Every configuration that was tried is a line of results/tuning.jsonl; one that is there
@@ -69,8 +70,9 @@ STREAMS = {
     "omniglot": Stream(omniglot, {"tasks": 11, "memory": "242", "epochs": 30}),
     "longtail": Stream(
         lambda: load_dataset("cifar100:held_out=0.1"),
-        {"tasks": 10, "memory": "500", "epochs": 30, "longtail": "exp:0.01"},
+        {"tasks": 10, "memory": "500", "longtail": "exp:0.01"},
     ),
+    "tinyimagenet": Stream(lambda: load_dataset("tinyimagenet:size=32,held_out=0.2"), {"tasks": 10, "memory": "500"}),
 }
 
 
