@@ -39,8 +39,24 @@ def browser(profile: Path, width: int = 1280, height: int = 1000) -> Iterator[An
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         yield driver
+    except BaseException as error:
+        error.add_note(shown(driver))
+        raise
     finally:
         driver.quit()
+
+
+def shown(driver: Any) -> str:
+    """What a person would see, and what the browser logged: added to the error of a test that fails."""
+    script = (
+        "return [document.visibilityState, document.activeElement?.outerHTML.slice(0, 200), document.body.innerText]"
+    )
+    try:
+        state, active, text = driver.execute_script(script)
+        logged = [entry["message"] for entry in driver.get_log("browser")]
+    except Exception as error:
+        return f"(the page does not answer: {type(error).__name__})"
+    return f"page {driver.current_url} ({state}), focus on {active}\n{text}\nlogged: {logged}"
 
 
 def requested(driver: Any) -> list[str]:

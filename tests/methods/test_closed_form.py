@@ -83,6 +83,19 @@ def test_the_regularisation_is_the_best_of_a_slow_cross_validation(name: str) ->
     assert torch.allclose(method.net.head.weight, weight.float())
 
 
+@pytest.mark.parametrize("name", FIXED)
+def test_few_images_are_solved_in_the_space_that_they_span(name: str) -> None:
+    data = load_dataset(DATA)
+    method = built(METHODS[name], data, FIXED[name])
+    train(method, Task(0, 0, 6, data.train))
+    images = torch.rand(9, method.net.head.dim, generator=torch.Generator().manual_seed(0))
+    images[8] = images[0]  # a photo and its copy span one dimension
+    labels = torch.arange(9) % 6
+    statistics = method.net.head.measure(images, labels)
+    for quick, exact in zip(method.solve_few(images, labels, 0.01), method.solve(statistics, 0.01), strict=True):
+        assert torch.allclose(quick, exact, atol=1e-8)
+
+
 def test_folds_take_every_fifth_image_of_each_class() -> None:
     labels = torch.tensor([1, 0, 1, 1, 0, 1, 1, 1])
     assert (class_ranks(labels) % NUM_FOLDS).tolist() == [0, 0, 1, 2, 1, 3, 4, 0]

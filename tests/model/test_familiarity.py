@@ -119,7 +119,7 @@ def test_many_photos_share_their_spread(monkeypatch: pytest.MonkeyPatch) -> None
     samples, held_out, names = clouds(6, 40, 32), clouds(6, 10, 32, seed=3), dict(enumerate("abcdef"))
     fitted = fit_familiarity(samples, 6)
     exact = left_out_auroc(samples, held_out, names, fitted), cross_validated_familiarity(samples, 6, fitted)
-    monkeypatch.setattr(familiarity, "MAX_PHOTOS", 100)
+    monkeypatch.setattr(familiarity, "MANY_PHOTOS", 100)
     shared = left_out_auroc(samples, held_out, names, fitted), cross_validated_familiarity(samples, 6, fitted)
     assert exact[0] and shared[0] and abs(exact[0] - shared[0]) < 0.05
     assert abs(float(exact[1].mean() - shared[1].mean())) < 0.02 and not torch.equal(exact[1], shared[1])

@@ -169,4 +169,7 @@ def main(ctx: click.Context) -> None:
 
     `upcl COMMAND --help` explains a command, with examples.
     """
+    from upcl.core.allocation import keep_freed_memory
+
+    keep_freed_memory()
     ctx.with_resource(terminal_session())

@@ -154,6 +154,9 @@ def fit_classifier(
             shared = shared + _padded(earlier, num_labels) if earlier else shared
         return shared
 
+    def few_of(method: ClosedForm) -> bool:
+        return earlier is None and len(labels) < method.net.head.dim
+
     for name in candidates:
         chosen = dataclasses.replace(spec, method=name, options=_options(spec, name))
         method = make_classifier(chosen, num_labels, device, beside=first)
@@ -162,15 +165,18 @@ def fit_classifier(
             found[name] = (strength, 1.0, chosen, method)
             continue
         embeddings = embeddings_of(method, features)
-        few = earlier is None and len(labels) < method.net.head.dim
-        if not few:
+        if not few_of(method):
             method.net.head.statistics = measure(method, embeddings)
-        found[name] = (*method.cross_validate(embeddings, labels, few=few), chosen, method)
+        found[name] = (*method.cross_validate(embeddings, labels, few=few_of(method)), chosen, method)
     validated = choice and bool((torch.bincount(labels) > 1).any())  # otherwise nothing was there to be recognised
     best = max(candidates, key=lambda name: found[name][1])
     best_strength, _, chosen, method = found[best]
-    method.net.head.statistics = measure(method, embeddings_of(method, features))
-    method.net.head.solution = method.solve(method.net.head.statistics, best_strength)
+    embeddings = embeddings_of(method, features)
+    method.net.head.statistics = measure(method, embeddings)
+    if few_of(method) and 2 * len(labels) < method.net.head.dim:  # else, finding what they span takes longer
+        method.net.head.solution = method.solve_few(embeddings, labels, best_strength)
+    else:
+        method.net.head.solution = method.solve(method.net.head.statistics, best_strength)
     method.net.backbone.load_state_dict(dict(backbone))
     figures = ", ".join(f"{found[name][3].title} {100 * found[name][1]:.1f} %" for name in candidates)
     note = f"classifier: {method.title}, the best in cross-validation ({figures})" if validated else ""

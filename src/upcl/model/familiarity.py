@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import scipy.linalg
 import torch
 import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
@@ -26,6 +25,7 @@ CENTRING = 0.7  # part of the mean of all photos that is subtracted
 MAX_RANK = 100  # at most so many eigenvalues can be larger than the shrinkage
 MAX_PHOTOS = 5000  # that the covariance is estimated from, and that folds and left-out classes are measured on
 MAX_COSINES = 2**23  # that are computed at a time
+MANY_PHOTOS = 1500  # their spread is that of any part of them: at 2,000, false alarms of 4.8 instead of 4.6 %
 NUM_FOLDS = 5
 ENOUGH = 400  # photos: no further fold is needed once so many were measured
 Spread = tuple[Tensor, Tensor]
@@ -160,9 +160,8 @@ def _axis_scales(values: Tensor, total: float) -> Tensor:
 
 
 def _largest(matrix: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    num = len(matrix)
-    values, vectors = scipy.linalg.eigh(matrix.numpy(), subset_by_index=(num - rank, num - 1))
-    return torch.from_numpy(values).clamp(min=0), torch.from_numpy(np.ascontiguousarray(vectors))
+    values, vectors = torch.linalg.eigh(matrix)  # SciPy finds some of them only, but its threads and torch's compete
+    return values[-rank:].clamp(min=0), vectors[:, -rank:].contiguous()
 
 
 def _some(samples: Samples) -> Samples:
@@ -255,7 +254,7 @@ def left_out_auroc(
 
 def _shared_spread(samples: Samples, fitted: Mapping[str, Tensor]) -> Spread | None:
     """The spread of many photos, which does not change if some are left out; None for few photos."""
-    return spread_of(fitted) if len(samples) > MAX_PHOTOS else None
+    return spread_of(fitted) if len(samples) > MANY_PHOTOS else None
 
 
 def spread_of(weights: Mapping[str, Tensor]) -> Spread | None:

@@ -218,7 +218,7 @@ def extract_photos(
 ) -> PhotoFeatures:
     """Compute the features of photos.
 
-    Memory does not grow with the number of photos beyond their features: at most two batches of pixels are held.
+    Memory does not grow with the number of photos beyond their features: one batch of pixels is held.
 
     Args:
         files: the photos; those that have an error already are not read.
@@ -254,16 +254,11 @@ def extract_photos(
 
 
 def _decoded_batches(files: Sequence[ImageFile], size: int, cache: FeatureCache) -> Iterator[list[_Photo]]:
-    """Batches of photos; the next batch is decoded while the caller works on the present one."""
+    """Batches of photos, decoded by threads while the network waits: together they would compete for the cores, and a
+    step of the network is as slow as its slowest thread."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-
-        def submit(start: int) -> Iterator[_Photo]:
-            return pool.map(lambda file: _decode(file, size, cache), files[start : start + BATCH_SIZE])
-
-        upcoming = submit(0)
         for start in range(0, len(files), BATCH_SIZE):
-            present, upcoming = upcoming, submit(start + BATCH_SIZE)
-            yield list(present)
+            yield list(pool.map(lambda file: _decode(file, size, cache), files[start : start + BATCH_SIZE]))
 
 
 def _decode(file: ImageFile, size: int, cache: FeatureCache) -> _Photo:

@@ -11,6 +11,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from upcl.core.allocation import keep_freed_memory
 from upcl.core.errors import BusyError, UpclError
 from upcl.training.world import LAUNCHER_VARIABLES
 
@@ -91,6 +92,7 @@ def run_from_stdin() -> int:
         0
     """
     job: WorkerJob = pickle.load(sys.stdin.buffer)
+    keep_freed_memory()
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes its background jobs ignore it
     try:

@@ -193,13 +193,6 @@ def test_freed_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == 2
 
 
-def test_machines_without_trimming_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_memory, "_TRIM", None)
-    image_memory.give_back_memory()
-    monkeypatch.setattr("ctypes.CDLL", lambda _: object())
-    assert image_memory._find_trim() is None
-
-
 def test_pixels_are_freed_when_the_image_is_closed() -> None:
     with open_image(io.BytesIO(encoded("PNG").getvalue())) as image:
         pass

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
 from PIL import ExifTags, Image, JpegImagePlugin, TiffImagePlugin
+
+from upcl.core.allocation import give_back_memory
 
 MAX_BYTES = 400 * 2**20  # for one image, and for all that are decoded at the same time
 TRIM_BYTES = 100_000_000  # decoded until free memory is given back
@@ -137,22 +138,4 @@ class MemoryBudget:
                 self._changed.notify_all()
 
 
-def give_back_memory() -> None:
-    """Return memory that was freed to the operating system: glibc keeps it for each thread otherwise.
-
-    Example:
-        >>> give_back_memory()
-    """
-    if _TRIM is not None:
-        _TRIM(0)
-
-
-def _find_trim() -> Callable[[int], object] | None:
-    try:
-        return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):  # not glibc
-        return None
-
-
-_TRIM = _find_trim()
 BUDGET = MemoryBudget(MAX_BYTES)
