@@ -25,7 +25,7 @@ class ConvNorm(nn.Sequential):
         num_out: output channels.
         kernel: kernel size.
         stride: stride of the convolution.
-        padding: zeros on each side; by default, half of the kernel.
+        conv: the kind of convolution; it is padded by half of the kernel, unless it decides otherwise.
         groups: groups of channels that are convolved separately.
         eps: what the batch norm adds to the variance.
 
@@ -46,14 +46,13 @@ class ConvNorm(nn.Sequential):
         kernel: int,
         stride: int = 1,
         *,
-        padding: int | None = None,
+        conv: type[nn.Conv2d] = nn.Conv2d,
         groups: int = 1,
         eps: float = 1e-5,
     ) -> None:
-        around = kernel // 2 if padding is None else padding
-        conv = nn.Conv2d(num_in, num_out, kernel, stride, padding=around, groups=groups, bias=False)
-        nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")
-        super().__init__(conv, nn.BatchNorm2d(num_out, eps=eps))
+        made = conv(num_in, num_out, kernel, stride, padding=kernel // 2, groups=groups, bias=False)
+        nn.init.kaiming_normal_(made.weight, mode="fan_out", nonlinearity="relu")
+        super().__init__(made, nn.BatchNorm2d(num_out, eps=eps))
 
     def fold(self) -> None:
         """Merge the batch norm into the convolution, for inference."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -37,26 +38,26 @@ class MobileConfig:
     dim: int = 1280
 
 
-class SamePadding(nn.Module):
-    """Zeros around a map so that a convolution without padding divides its size by the stride, rounding up.
+class SameConv2d(nn.Conv2d):
+    """A convolution that divides the size of a map by its stride, rounding up: TensorFlow's padding "same".
 
-    Args:
-        kernel: kernel size of the convolution.
-        stride: its stride.
+    Where it takes one zero more after a map than before it, the kernel gets a zero before it instead, and padding is
+    symmetric: to copy a large map into a larger one takes longer than to convolve it.
 
     Example:
-        >>> import torch
-        >>> SamePadding(kernel=3, stride=2)(torch.ones(1, 1, 4, 4)).shape
-        torch.Size([1, 1, 5, 5])
+        >>> SameConv2d(1, 1, kernel_size=3, stride=2)(torch.ones(1, 1, 4, 5)).shape
+        torch.Size([1, 1, 2, 3])
     """
 
-    def __init__(self, kernel: int, stride: int) -> None:
-        super().__init__()
-        self.kernel, self.stride = kernel, stride
-
     def forward(self, x: Tensor) -> Tensor:
-        missing = [max((-(-n // self.stride) - 1) * self.stride + self.kernel - n, 0) for n in (x.shape[3], x.shape[2])]
-        return F.pad(x, [side for total in missing for side in (total // 2, total - total // 2)])
+        sizes = zip(x.shape[2:], self.stride, self.kernel_size, strict=True)
+        missing = [max((-(-n // stride) - 1) * stride + kernel - n, 0) for n, stride, kernel in sizes]
+        weight = self.weight
+        for dim, total in enumerate(missing, start=2):
+            if total % 2:
+                weight = torch.cat([torch.zeros_like(weight.narrow(dim, 0, 1)), weight], dim)
+        padding = [(total + 1) // 2 for total in missing]
+        return F.conv2d(x, weight, self.bias, self.stride, padding, groups=self.groups)
 
 
 class MobileLayer(nn.Sequential):
@@ -90,10 +91,10 @@ class MobileLayer(nn.Sequential):
         linear: bool = False,
     ) -> None:
         same = config.same_padding and stride > 1  # otherwise, padding is symmetric anyway
-        padding, groups = 0 if same else None, num_in if depthwise else 1
+        conv, groups = SameConv2d if same else nn.Conv2d, num_in if depthwise else 1
         super().__init__(
-            SamePadding(kernel, stride) if same else nn.Identity(),
-            ConvNorm(num_in, num_out, kernel, stride, padding=padding, groups=groups, eps=config.eps),
+            nn.Identity(),  # keeps the names of the weights of models that were stored when maps were padded here
+            ConvNorm(num_in, num_out, kernel, stride, conv=conv, groups=groups, eps=config.eps),
             nn.Identity() if linear else nn.ReLU6(inplace=True),
         )
 
