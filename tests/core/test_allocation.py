@@ -1,4 +1,4 @@
-"""Freed memory is kept or given back where glibc can be told, and nothing breaks elsewhere."""
+"""Freed memory is kept or given back with glibc, and nothing breaks elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ print(first, faults())
 """
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc can be told")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_freed_memory_is_kept_until_it_is_given_back() -> None:
     def measure(*words: str) -> list[int]:
         command = [sys.executable, "-c", FAULTS, *words]

@@ -1,4 +1,4 @@
-"""What the C library does with memory that was freed. Only glibc can be told; elsewhere these functions do nothing."""
+"""What the C library does with memory that was freed. These functions do nothing without glibc."""
 
 from __future__ import annotations
 
