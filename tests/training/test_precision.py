@@ -68,12 +68,15 @@ def test_tiny_images_are_not_worth_a_conversion(cache: Path) -> None:
     assert choose_precision(CPU, 8) == "float32" and choose_precision(CPU, 32) == "bfloat16"
 
 
-def test_the_measurement_leaves_random_numbers_alone() -> None:
+def test_the_measurement_leaves_random_numbers_and_threads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     wanted = torch.rand(3)
     torch.manual_seed(0)
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
     assert precision.faster_precision() in ("float32", "bfloat16")
-    assert torch.equal(torch.rand(3), wanted)
+    assert torch.equal(torch.rand(3), wanted) and asked == [1, 3]
 
 
 def test_auto_is_the_default_of_fast_recipes_only(cache: Path) -> None:

@@ -18,7 +18,7 @@ from upcl.nets import Precision, make_backbone
 BACKBONE, SIDE, BATCH = "pooled", 32, 8  # what is measured: a single convolution gains less than a network
 REPEATS = 4
 MIN_GAIN = 1.15  # bfloat16 must be faster by this factor, so that noise does not decide
-HOPELESS = 2.0  # a first step that is slower by this factor ends the measurement
+HOPELESS = 5.0  # a first step that is slower by this factor ends the measurement
 MIN_SIZE = 16  # pixels: smaller images leave little to compute, and conversions cost more than they save
 
 
@@ -97,6 +97,8 @@ def processor() -> str:
 def faster_precision() -> Precision:
     """Measure training steps of a small network on the CPU in both types, and return the faster one.
 
+    One thread measures: several would wait for each other on a busy machine, which is processor time, too.
+
     Example:
         >>> faster_precision() in ("float32", "bfloat16")
         True
@@ -112,12 +114,17 @@ def faster_precision() -> Precision:
         torch.autograd.grad(total, list(net.parameters()))
         return time.process_time() - start
 
-    seconds(False), seconds(True)
-    full, half = min(seconds(False), seconds(False)), min(seconds(True), seconds(True))
-    if half > HOPELESS * full:
-        return "float32"
-    for _ in range(REPEATS):  # in turn, so that both see the same machine
-        full, half = min(full, seconds(False)), min(half, seconds(True))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        seconds(False), seconds(True)
+        full, half = min(seconds(False), seconds(False)), min(seconds(True), seconds(True))
+        if half > HOPELESS * full:
+            return "float32"
+        for _ in range(REPEATS):  # in turn, so that both see the same machine
+            full, half = min(full, seconds(False)), min(half, seconds(True))
+    finally:
+        torch.set_num_threads(threads)
     return "bfloat16" if half * MIN_GAIN < full else "float32"
 
 
